@@ -1,0 +1,63 @@
+# Every target sets up .venv by itself, from requirements.lock, and only when the lock has changed.
+# Choose the Python with `make PYTHON=python3.12 ...`; pass arguments on with `make test ARGS="-k between"`.
+
+PYTHON ?= python3
+JOBS ?= 2
+ARGS ?=
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench fuzz docs lock clean venv java17
+
+help: ## show this list
+	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  make \1@\2/p' Makefile | awk -F@ '{ printf "%-14s%s\n", $$1, $$2 }'
+
+demo: venv java17 ## watch events meet subscriptions (start here)
+	@$(BIN)/tocsin demo $(ARGS)
+
+test: venv ## run the tests
+	@$(BIN)/python -m pytest -n auto --maxprocesses $(JOBS) --dist worksteal $(ARGS)
+
+check: venv ## lint, formatting, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache --no-logo
+
+format: venv ## format the code and sort the imports
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: venv ## measure, and store the raw results
+	@$(BIN)/python -m benchmarks.run $(ARGS)
+
+fuzz: venv ## look for disagreements with the definition of matching, until stopped
+	@$(BIN)/python -m tests.fuzz $(ARGS)
+
+docs: venv ## check the documentation's links and say where it is
+	@$(BIN)/python tools/check_links.py
+
+lock: ## choose versions anew and write requirements.lock (needs uv)
+	@command -v uv >/dev/null || { echo "make lock needs uv:  pipx install uv   (or: pip install uv)" >&2; exit 1; }
+	uv pip compile pyproject.toml --quiet --extra dev --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock" \
+		--upgrade --output-file requirements.lock
+
+clean: ## remove everything that was made here, .venv included
+	rm -rf .venv .venv.lock build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+
+venv:
+	@command -v "$(PYTHON)" >/dev/null || { \
+		echo "$(PYTHON) is not on the PATH. Tocsin needs Python 3.11 or newer:" >&2; \
+		echo "  Debian, Ubuntu:  sudo apt install python3 python3-venv" >&2; \
+		echo "  Fedora:          sudo dnf install python3" >&2; \
+		echo "  macOS:           brew install python" >&2; \
+		exit 1; }
+	@"$(PYTHON)" tools/venv.py
+
+# Only a note: nothing needs Java as long as Spark is not used.
+java17:
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	version=$$("$$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1); \
+	[ "$${version:-0}" -ge 17 ] || echo "Note: no Java 17 or newer here; Spark will need it (Debian: sudo apt install openjdk-17-jre-headless; macOS: brew install openjdk@17)."

@@ -1,0 +1,20 @@
+"""What all tests share: Hypothesis profiles.
+
+`ci`, the default, draws the same examples every time, so that a failure is the change's own.
+`TOCSIN_HYPOTHESIS=thorough make test` draws new and many more.
+"""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# Schemas, subscriptions and events are generated together; the first draw is slow on a busy machine.
+_SLOW_DRAWS = (HealthCheck.too_slow, HealthCheck.data_too_large)
+
+settings.register_profile(
+    "ci", derandomize=True, deadline=None, max_examples=60, database=None, suppress_health_check=_SLOW_DRAWS
+)
+settings.register_profile(
+    "thorough", deadline=None, max_examples=2000, print_blob=True, suppress_health_check=_SLOW_DRAWS
+)
+settings.load_profile(os.environ.get("TOCSIN_HYPOTHESIS", "ci"))

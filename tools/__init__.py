@@ -1,0 +1,1 @@
+"""Scripts that the Makefile runs. Not part of the package."""
