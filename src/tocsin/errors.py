@@ -1,0 +1,228 @@
+"""Every error that Tocsin raises on purpose.
+
+    TocsinError
+    ├── SchemaError              the schema or a change to it is wrong
+    │   ├── UnknownName          UnknownDomain, UnknownAttribute, UnknownEventType
+    │   ├── DuplicateName        a domain, attribute or event type of that name exists
+    │   ├── AttributeInType      the event type has that attribute already
+    │   └── BadDefinition        a definition contradicts itself, or a file is not a schema
+    ├── BadValue                 a value is not in its domain
+    ├── EventRejected            an event breaks the consistency rules; carries all its violations
+    ├── LanguageError            an expression is wrong; shows the place
+    │   ├── ParseError           it is not in the language
+    │   ├── BindError            it is not about this schema
+    │   ├── TooLarge             it exceeds a bound
+    │   └── Meaningless          it can never hold, or always holds, and the caller asked to refuse that
+    ├── MatchError               UnknownSubscription, DuplicateSubscription, NotSupported
+    └── FileError                a file cannot be read as what it should be
+
+A message says what is wrong, where, and what would be right.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+class TocsinError(Exception):
+    """Base of all errors that Tocsin raises on purpose."""
+
+
+# --- schema -----------------------------------------------------------------------------------------------------------
+
+
+class SchemaError(TocsinError):
+    """The schema, or a change to it, is wrong."""
+
+
+class UnknownName(SchemaError):
+    """A name that the schema does not have; `nearest` are the names that it may have been meant for."""
+
+    what = "name"
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        self.name = name
+        self.nearest = nearest(name, known)
+        super().__init__(f"there is no {self.what} {name!r}{did_you_mean(self.nearest)}")
+
+
+class UnknownDomain(UnknownName):
+    what = "domain"
+
+
+class UnknownAttribute(UnknownName):
+    what = "attribute"
+
+
+class UnknownEventType(UnknownName):
+    what = "event type"
+
+
+class DuplicateName(SchemaError):
+    """A domain, attribute or event type of that name exists already."""
+
+    def __init__(self, what: str, name: str) -> None:
+        self.what, self.name = what, name
+        super().__init__(f"there is a {what} {name!r} already; nothing that exists can be redefined")
+
+
+class AttributeInType(SchemaError):
+    """The event type has the attribute already."""
+
+    def __init__(self, event_type: str, attribute: str) -> None:
+        self.event_type, self.attribute = event_type, attribute
+        super().__init__(f"event type {event_type!r} has the attribute {attribute!r} already")
+
+
+class BadDefinition(SchemaError):
+    """A definition contradicts itself, or a document does not describe a schema."""
+
+
+class BadValue(TocsinError):
+    """A value is not in its domain."""
+
+    def __init__(self, value: object, domain: str, right: str) -> None:
+        self.value, self.domain, self.right = value, domain, right
+        super().__init__(f"{shown(value)} is not {right}")
+
+
+# --- events -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One way in which an event breaks the rules.
+
+    `rule` is one of: not an object, no event type, unknown event type, unknown attribute, missing mandatory attribute,
+    several values for a unique attribute, no value, bad value, too large.
+    """
+
+    rule: str
+    attribute: str | None
+    message: str
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class EventRejected(TocsinError):
+    """An event breaks the consistency rules; `violations` are all of them, not just the first."""
+
+    def __init__(self, violations: Iterable[Violation]) -> None:
+        self.violations = tuple(violations)
+        super().__init__("; ".join(map(str, self.violations)))
+
+
+# --- language ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of an expression's text: characters start .. end, counted from 0."""
+
+    start: int
+    end: int
+
+
+class LanguageError(TocsinError):
+    """An expression is wrong. Where it came as text, the message shows the line and marks the place."""
+
+    def __init__(self, message: str, *, text: str | None = None, span: Span | None = None) -> None:
+        self.message, self.text, self.span = message, text, span
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        if self.text is None or self.span is None:
+            return self.message
+        return point_at(self.text, self.span, self.message)
+
+    def at(self, text: str) -> LanguageError:
+        """Return this error with the text that its span refers to."""
+        self.text = text
+        return self
+
+
+class ParseError(LanguageError):
+    """The text, tree or bulk form is not in the language."""
+
+
+class BindError(LanguageError):
+    """The expression is well formed but not about this schema."""
+
+
+class TooLarge(LanguageError):
+    """The expression exceeds a bound on its size, depth or number of conjunctions."""
+
+
+class Meaningless(LanguageError):
+    """The expression can never hold, or always holds, and the caller asked to refuse such."""
+
+
+# --- matching and files -----------------------------------------------------------------------------------------------
+
+
+class MatchError(TocsinError):
+    """A matcher was used wrongly."""
+
+
+class UnknownSubscription(MatchError):
+    def __init__(self, id: object) -> None:
+        self.id = id
+        super().__init__(f"there is no subscription {id!r}")
+
+
+class DuplicateSubscription(MatchError):
+    def __init__(self, id: object) -> None:
+        self.id = id
+        super().__init__(f"there is a subscription {id!r} already; remove it first")
+
+
+class NotSupported(MatchError):
+    """The engine does not have the capability that the subscription or the call needs."""
+
+
+class FileError(TocsinError):
+    """A file, or a line of one, cannot be read as what it should be."""
+
+    def __init__(self, path: str, message: str, *, line: int | None = None) -> None:
+        self.path, self.line, self.message = path, line, message
+        place = path if line is None else f"{path}:{line}"
+        super().__init__(f"{place}: {message}")
+
+
+# --- wording ----------------------------------------------------------------------------------------------------------
+
+
+def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Return up to three known names that look like `name`, best first."""
+    by_folded = {other.casefold(): other for other in known}
+    close = difflib.get_close_matches(name.casefold(), by_folded, n=3, cutoff=0.6)
+    return tuple(by_folded[folded] for folded in close)
+
+
+def did_you_mean(names: Iterable[str]) -> str:
+    """Return '; did you mean a, b?' or nothing."""
+    listed = ", ".join(names)
+    return f"; did you mean {listed}?" if listed else ""
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """Return the value as it should stand in a message: quoted, and cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def point_at(text: str, span: Span, message: str, width: int = 100) -> str:
+    """Return the line of `text` that holds the span, with a mark below the place and the message beside it."""
+    start = min(span.start, len(text))
+    line_start = text.rfind("\n", 0, start) + 1
+    line_end = text.find("\n", start)
+    line = text[line_start : len(text) if line_end < 0 else line_end]
+    column = start - line_start
+    if len(line) > width:  # keep the place in sight
+        cut = max(0, column - width // 2)
+        line, column = line[cut : cut + width], column - cut
+    length = max(1, min(span.end - span.start, len(line) - column))
+    return f"{line}\n{' ' * column}{'^' * length} {message}"

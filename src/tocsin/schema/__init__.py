@@ -1,0 +1,40 @@
+"""What events look like: domains, attributes, event types, views, extension rules, events and their forms."""
+
+from tocsin.schema.domain import (
+    BooleanDomain,
+    Domain,
+    Key,
+    Number,
+    NumericDomain,
+    Point,
+    PointDomain,
+    TextDomain,
+    TimeDomain,
+    Value,
+)
+from tocsin.schema.enumeration import EnumeratedDomain
+from tocsin.schema.event import Event
+from tocsin.schema.hierarchy import HierarchicalDomain
+from tocsin.schema.schema import EVENT_TYPE, EventType, Schema, TypeAttribute, View, ViewAttribute
+
+__all__ = [
+    "EVENT_TYPE",
+    "BooleanDomain",
+    "Domain",
+    "EnumeratedDomain",
+    "Event",
+    "EventType",
+    "HierarchicalDomain",
+    "Key",
+    "Number",
+    "NumericDomain",
+    "Point",
+    "PointDomain",
+    "Schema",
+    "TextDomain",
+    "TimeDomain",
+    "TypeAttribute",
+    "Value",
+    "View",
+    "ViewAttribute",
+]

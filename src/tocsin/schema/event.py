@@ -1,0 +1,144 @@
+"""Events: attribute -> values, over one or more event types, and how raw ones are admitted.
+
+The consistency rules of Le Subscribe, section 2.1: an event names its event types (rule 1); it binds each mandatory
+attribute of their view, with values from the attribute's domain, one value where the attribute is unique (rule 2); and
+it binds nothing else (rule 3).
+
+Raw events are JSON-like. Nested objects flatten to dotted names, arrays give several values, null or an empty array
+means that the attribute is not bound. Where the schema has just one event type, an event need not name it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tocsin.errors import BadValue, EventRejected, Violation, did_you_mean, nearest
+from tocsin.schema.domain import Key, Value
+from tocsin.schema.schema import EVENT_TYPE
+
+if TYPE_CHECKING:
+    from tocsin.schema.schema import Schema, View, ViewAttribute
+
+MAX_DEPTH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An admitted event: each attribute bound to its distinct canonical values, `event_type` among them."""
+
+    values: Mapping[str, tuple[Value, ...]]
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        return self.values[EVENT_TYPE]  # type: ignore[return-value]
+
+
+def admit(schema: Schema, raw: object) -> Event:
+    """Return the event that `raw` describes; raises EventRejected with all its violations."""
+    violations: list[Violation] = []
+    if not isinstance(raw, Mapping):
+        raise EventRejected([Violation("not an object", None, f"an event is an object, not {type(raw).__name__}")])
+    bound = flatten(raw, schema, violations)
+    view = _view_of(schema, bound, violations)
+    values: dict[str, tuple[Value, ...]] = {}
+    for name, raws in bound.items():
+        entry = view.attributes.get(name) if view else None
+        if entry is not None:
+            values[name] = _admit_values(entry, raws, violations)
+        elif view is not None:
+            violations.append(_unknown_attribute(schema, view, name))
+    for name in view.mandatory if view else ():
+        if name not in bound:
+            violations.append(
+                Violation("missing mandatory attribute", name, f"the mandatory attribute {name!r} is missing")
+            )
+    if violations:
+        raise EventRejected(violations)
+    return Event(values)
+
+
+def _view_of(schema: Schema, bound: dict[str, list[object]], violations: list[Violation]) -> View | None:
+    """Return the view of the event's types, or None where they are unknown; binds an implied event type."""
+    if EVENT_TYPE not in bound and len(schema.event_types) == 1:
+        bound[EVENT_TYPE] = list(schema.event_types)
+    names = bound.get(EVENT_TYPE)
+    if not names:
+        listed = ", ".join(list(schema.event_types)[:8])
+        violations.append(Violation("no event type", EVENT_TYPE, f"the event names no event type; there are: {listed}"))
+        return None
+    unknown = [name for name in names if not isinstance(name, str) or name not in schema.event_types]
+    for name in unknown:
+        hint = did_you_mean(nearest(str(name), schema.event_types))
+        violations.append(Violation("unknown event type", EVENT_TYPE, f"there is no event type {name!r}{hint}"))
+    return None if unknown else schema.view(map(str, names))
+
+
+def _admit_values(entry: ViewAttribute, raws: list[object], violations: list[Violation]) -> tuple[Value, ...]:
+    """Return the distinct canonical values; appends a violation for each that is wrong."""
+    domain = entry.domain
+    by_key: dict[Key, Value] = {}
+    for raw in raws:
+        try:
+            value = domain.admit(raw)
+        except BadValue as error:
+            violations.append(Violation("bad value", entry.name, f"{entry.name}: {error}"))
+        else:
+            by_key.setdefault(domain.key(value), value)
+    if len(by_key) > 1 and not entry.multiple:
+        message = f"{entry.name} is unique, and the event gives {len(by_key)} values"
+        violations.append(Violation("several values for a unique attribute", entry.name, message))
+    return tuple(by_key.values())
+
+
+def _unknown_attribute(schema: Schema, view: View, name: str) -> Violation:
+    types = ", ".join(sorted(view.event_types))
+    if name in schema.attributes:
+        return Violation("unknown attribute", name, f"events of type {types} have no attribute {name!r}")
+    hint = did_you_mean(nearest(name, view.attributes))
+    return Violation("unknown attribute", name, f"there is no attribute {name!r}{hint}")
+
+
+def flatten(
+    raw: Mapping[str, object], schema: Schema | None = None, violations: list[Violation] | None = None
+) -> dict[str, list[object]]:
+    """Return dotted name -> the raw values found there, nulls left out.
+
+    Points look like nested objects or arrays; the schema, where given, tells which names are points.
+    """
+    found: dict[str, list[object]] = {}
+    points = _point_attributes(schema)
+
+    def walk(name: str, value: object, depth: int) -> None:
+        if value is None:
+            return
+        if depth > MAX_DEPTH:
+            if violations is None:
+                raise EventRejected([_too_deep(name)])
+            violations.append(_too_deep(name))
+        elif name in points and not _is_list_of_points(value):
+            found.setdefault(name, []).append(value)
+        elif isinstance(value, Mapping):
+            for key, inner in value.items():
+                walk(f"{name}.{key}" if name else str(key), inner, depth + 1)
+        elif isinstance(value, list | tuple | set | frozenset):
+            for inner in value:
+                walk(name, inner, depth + 1)
+        else:
+            found.setdefault(name, []).append(value)
+
+    walk("", raw, 0)
+    return found
+
+
+def _too_deep(name: str) -> Violation:
+    return Violation("too large", name[:80], f"the event is nested deeper than {MAX_DEPTH}")
+
+
+def _point_attributes(schema: Schema | None) -> Iterable[str]:
+    return schema.point_attributes if schema is not None else ()
+
+
+def _is_list_of_points(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(inner, list | tuple | Mapping) for inner in value)

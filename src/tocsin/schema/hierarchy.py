@@ -1,0 +1,76 @@
+"""Hierarchical domains: values in a tree, such as categories and their sub-categories."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, ClassVar
+
+from tocsin.errors import BadDefinition, did_you_mean, nearest
+from tocsin.schema.domain import EQUALITY, ORDER, Domain, Value
+
+
+class HierarchicalDomain(Domain, frozen=True, kw_only=True, tag="hierarchical", omit_defaults=True, dict=True):
+    """Values in one or several trees: `tree` maps each value to the mapping of what lies below it.
+
+    Values are numbered in preorder, so that "v or below" is an interval of numbers. A value stands in one place only.
+    """
+
+    tree: dict[str, Any]
+
+    possible: ClassVar[frozenset[str]] = EQUALITY | ORDER | {"kind of"}
+
+    def __post_init__(self) -> None:
+        if not self.tree:
+            raise BadDefinition(f"domain {self.name!r}: a hierarchical domain needs at least one value")
+        self.intervals  # noqa: B018  (walks the tree, which checks it)
+        Domain.__post_init__(self)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.operators, tuple(self.intervals.items())))
+
+    def admit(self, raw: object) -> str:
+        if isinstance(raw, str) and raw in self.intervals:
+            return raw
+        hint = did_you_mean(nearest(raw, self.intervals)) if isinstance(raw, str) else ""
+        raise self.bad(raw, f"in the hierarchy {self.name!r}{hint}")
+
+    def key(self, value: Value) -> int:
+        return self.intervals[value][0]  # type: ignore[index]
+
+    @functools.cached_property
+    def intervals(self) -> dict[str, tuple[int, int]]:
+        """Value -> (its number, the last number below it)."""
+        found: dict[str, tuple[int, int]] = {}
+        # Preorder with an explicit stack: trees may be deeper than Python's recursion.
+        waiting: list[tuple[str, dict[str, Any] | None]] = [(value, below) for value, below in _listed(self, self.tree)]
+        while waiting:
+            value, below = waiting.pop()
+            if below is None:  # everything below `value` has been numbered
+                found[value] = (found[value][0], len(found) - 1)
+                continue
+            if value in found:
+                raise BadDefinition(f"domain {self.name!r}: {value!r} stands in two places of the hierarchy")
+            found[value] = (len(found), len(found))
+            waiting.append((value, None))
+            waiting.extend(_listed(self, below))
+        return found
+
+    @functools.cached_property
+    def values(self) -> tuple[str, ...]:
+        """All values in preorder: position = number."""
+        return tuple(self.intervals)
+
+    def ancestors(self, value: str) -> tuple[str, ...]:
+        """Return the values above `value`, the root first."""
+        number = self.intervals[value][0]
+        return tuple(other for other, (low, high) in self.intervals.items() if low < number <= high)
+
+
+def _listed(domain: HierarchicalDomain, tree: Any) -> list[tuple[str, dict[str, Any] | None]]:
+    """Return the values of one level in reverse, so that a stack gives them in order."""
+    if not isinstance(tree, dict) or not all(isinstance(value, str) for value in tree):
+        raise BadDefinition(
+            f"domain {domain.name!r}: a hierarchy is a mapping from each value to the mapping of what lies below it, "
+            'such as {"furniture": {"table": {}, "chair": {}}}'
+        )
+    return list(reversed(tree.items()))

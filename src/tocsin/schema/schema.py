@@ -1,0 +1,239 @@
+"""The integrated event schema: domains, attributes, event types and the views over them (Le Subscribe, section 2.1).
+
+A Schema never changes. The four extension rules give a new one, one version later, in which everything that was valid
+stays valid: domains and attributes are only added, event types gain optional attributes only. So a change is atomic,
+and whoever holds the older schema is not disturbed.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from tocsin.errors import (
+    AttributeInType,
+    BadDefinition,
+    DuplicateName,
+    SchemaError,
+    UnknownAttribute,
+    UnknownDomain,
+    UnknownEventType,
+)
+from tocsin.schema.domain import Domain
+from tocsin.schema.enumeration import EnumeratedDomain
+
+if TYPE_CHECKING:
+    from tocsin.schema.event import Event
+
+EVENT_TYPE = "event_type"  # the distinguished attribute; every event has it, and it is multiple
+
+
+@dataclass(frozen=True, slots=True)
+class TypeAttribute:
+    """One triple (attribute, mandatory|optional, unique|multiple) of an event type."""
+
+    attribute: str
+    mandatory: bool = True
+    multiple: bool = False
+
+    def __str__(self) -> str:
+        """The two annotations as the paper writes them: 'mandatory unique', 'optional multiple', …"""
+        return f"{'mandatory' if self.mandatory else 'optional'} {'multiple' if self.multiple else 'unique'}"
+
+
+@dataclass(frozen=True, slots=True)
+class EventType:
+    """A named set of attributes, each mandatory or optional, unique or multiple."""
+
+    name: str
+    attributes: tuple[TypeAttribute, ...]
+
+    def __post_init__(self) -> None:
+        names = [entry.attribute for entry in self.attributes]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise AttributeInType(self.name, twice[0])
+
+    def get(self, attribute: str) -> TypeAttribute | None:
+        return next((entry for entry in self.attributes if entry.attribute == attribute), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewAttribute:
+    """An attribute as a view shows it."""
+
+    name: str
+    domain: Domain
+    mandatory: bool
+    multiple: bool
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The merged attributes of several event types: mandatory wins over optional, multiple over unique."""
+
+    event_types: frozenset[str]
+    attributes: Mapping[str, ViewAttribute]
+
+    def __getitem__(self, attribute: str) -> ViewAttribute:
+        try:
+            return self.attributes[attribute]
+        except KeyError:
+            raise UnknownAttribute(attribute, self.attributes) from None
+
+    @property
+    def mandatory(self) -> tuple[str, ...]:
+        """The names of the mandatory attributes, in order."""
+        return tuple(name for name, entry in self.attributes.items() if entry.mandatory)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Domains, attributes (name -> domain's name) and event types, at one version.
+
+    The distinguished attribute `event_type` is not among `attributes`: its domain is made of the event types.
+    """
+
+    domains: Mapping[str, Domain] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    event_types: Mapping[str, EventType] = field(default_factory=dict)
+    version: int = 1
+
+    def __post_init__(self) -> None:
+        for name, domain in self.attributes.items():
+            self._check_attribute(name, domain)
+        for event_type in self.event_types.values():
+            self._check_event_type(event_type)
+
+    # --- the four extension rules -------------------------------------------------------------------------------------
+
+    def add_domain(self, domain: Domain) -> Schema:
+        """Return the schema with a new domain (domain creation rule)."""
+        if domain.name in self.domains or domain.name == EVENT_TYPE:
+            raise DuplicateName("domain", domain.name)
+        return self._next(domains={**self.domains, _checked_name("domain", domain.name): domain})
+
+    def add_attribute(self, name: str, domain: str) -> Schema:
+        """Return the schema with a new attribute over an existing domain (attribute creation rule)."""
+        if name in self.attributes or name == EVENT_TYPE:
+            raise DuplicateName("attribute", name)
+        self._check_attribute(name, domain)
+        return self._next(attributes={**self.attributes, name: domain})
+
+    def extend_event_type(self, event_type: str, attribute: str, *, multiple: bool = False) -> Schema:
+        """Return the schema in which an event type has one more optional attribute (event schema extension rule).
+
+        Optional only: what publishers send today must stay valid.
+        """
+        old = self.event_type(event_type)
+        if old.get(attribute) is not None:
+            raise AttributeInType(event_type, attribute)
+        new = TypeAttribute(attribute, mandatory=False, multiple=multiple)
+        extended = EventType(event_type, (*old.attributes, new))
+        self._check_event_type(extended)
+        return self._next(event_types={**self.event_types, event_type: extended})
+
+    def add_event_type(self, name: str, attributes: Iterable[TypeAttribute]) -> Schema:
+        """Return the schema with a new event type (event schema creation rule)."""
+        if name in self.event_types:
+            raise DuplicateName("event type", name)
+        new = EventType(_checked_name("event type", name), tuple(attributes))
+        self._check_event_type(new)
+        return self._next(event_types={**self.event_types, name: new})
+
+    def _next(self, **changes: Mapping[str, object]) -> Schema:
+        return replace(self, version=self.version + 1, **changes)  # type: ignore[arg-type]
+
+    # --- looking things up --------------------------------------------------------------------------------------------
+
+    def domain_of(self, attribute: str) -> Domain:
+        """Return the domain of an attribute."""
+        if attribute == EVENT_TYPE:
+            return self.event_type_domain
+        try:
+            return self.domains[self.attributes[attribute]]
+        except KeyError:
+            raise UnknownAttribute(attribute, [*self.attributes, EVENT_TYPE]) from None
+
+    def event_type(self, name: str) -> EventType:
+        """Return the event type of that name."""
+        try:
+            return self.event_types[name]
+        except KeyError:
+            raise UnknownEventType(name, self.event_types) from None
+
+    @functools.cached_property
+    def event_type_domain(self) -> EnumeratedDomain:
+        """The domain of `event_type`. New event types come last, so that older positions stay."""
+        if not self.event_types:
+            raise SchemaError("the schema has no event type yet; add one first")
+        return EnumeratedDomain(name=EVENT_TYPE, values=tuple(self.event_types))
+
+    @functools.cached_property
+    def _views(self) -> dict[frozenset[str], View]:
+        return {}
+
+    def view(self, event_types: Iterable[str] = ()) -> View:
+        """Return the view over these event types; over all of them where none is named."""
+        key = frozenset(event_types)
+        if key not in self._views:
+            self._views[key] = self._merge(key or frozenset(self.event_types))
+        return self._views[key]
+
+    def _merge(self, event_types: frozenset[str]) -> View:
+        for name in sorted(event_types):
+            self.event_type(name)
+        merged = {EVENT_TYPE: ViewAttribute(EVENT_TYPE, self.event_type_domain, mandatory=True, multiple=True)}
+        for event_type in self.event_types.values():
+            for entry in event_type.attributes if event_type.name in event_types else ():
+                old = merged.get(entry.attribute)
+                merged[entry.attribute] = ViewAttribute(
+                    entry.attribute,
+                    self.domain_of(entry.attribute),
+                    mandatory=entry.mandatory or (old is not None and old.mandatory),
+                    multiple=entry.multiple or (old is not None and old.multiple),
+                )
+        return View(event_types, MappingProxyType(merged))
+
+    @functools.cached_property
+    def multiple_attributes(self) -> frozenset[str]:
+        """The attributes that some event type allows several values for."""
+        return frozenset(name for name, entry in self.view().attributes.items() if entry.multiple)
+
+    @functools.cached_property
+    def point_attributes(self) -> frozenset[str]:
+        """The attributes whose values are points: raw points look like arrays or objects."""
+        return frozenset(name for name, domain in self.attributes.items() if self.domains[domain].kind == "point")
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    def admit(self, raw: Mapping[str, object]) -> Event:
+        """Return the event that `raw` (JSON-like) describes; raises EventRejected with all its violations."""
+        from tocsin.schema.event import admit
+
+        return admit(self, raw)
+
+    # --- checks -------------------------------------------------------------------------------------------------------
+
+    def _check_attribute(self, name: str, domain: str) -> None:
+        _checked_name("attribute", name)
+        if domain not in self.domains:
+            raise UnknownDomain(domain, self.domains)
+
+    def _check_event_type(self, event_type: EventType) -> None:
+        for entry in event_type.attributes:
+            if entry.attribute == EVENT_TYPE:
+                raise BadDefinition(f"event type {event_type.name!r}: every event has {EVENT_TYPE}; do not list it")
+            self.domain_of(entry.attribute)
+
+
+def _checked_name(what: str, name: str) -> str:
+    """Return the name if it can stand in expressions, files and XML; raises BadDefinition."""
+    if not name or len(name) > 200 or name != name.strip() or not name.isprintable() or '"' in name:
+        raise BadDefinition(
+            f"{name!r} cannot name {'an' if what[0] in 'ae' else 'a'} {what}: a name has 1 to 200 printable characters, "
+            'no " and no space at its ends'
+        )
+    return name
