@@ -210,7 +210,10 @@ def did_you_mean(names: Iterable[str]) -> str:
 
 def shown(value: object, limit: int = 60) -> str:
     """Return the value as it should stand in a message: quoted, and cut where it is long."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python refuses to write integers of thousands of digits
+        text = f"a {type(value).__name__} too long to show"
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 

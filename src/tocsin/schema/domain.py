@@ -1,7 +1,7 @@
 """Domains: named sets of values with their operators (Le Subscribe, section 2.1).
 
-A domain does three things: it says which operators its values have, it admits raw values (from JSON, XML, Arrow) as
-canonical ones, and it gives each canonical value a key. Keys are what comparisons are made of, everywhere: two values
+A domain does three things: it says which operators its values have, it admits raw values (from JSON, Arrow, Python) as
+canonical ones, and it gives each canonical value a key. XML has text only: `from_text` makes raw values of it. Keys are what comparisons are made of, everywhere: two values
 are equal when their keys are, and one is less than another when its key is, where the domain is totally ordered.
 
     kind           canonical value           key
@@ -20,9 +20,11 @@ the plain ones.
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -36,9 +38,12 @@ Key = int | float | Decimal | str | Point
 EQUALITY = frozenset({"=", "!="})
 ORDER = frozenset({"<", "<=", ">", ">="})
 
+_NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-LARGEST_EXPONENT = 400  # of decimals: beyond this, comparing 1e999999999 with an integer would take all memory
+LARGEST_EXPONENT = 400  # of numbers: beyond this, comparing 1e999999999 with an integer would take all memory
+LARGEST_DIGITS = 800
+LARGEST_INTEGER = 10 ** (LARGEST_EXPONENT + 1)
 
 
 class Domain(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
@@ -79,15 +84,25 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_d
         raise NotImplementedError
 
     def dump(self, value: Value) -> object:
-        """Return the value as JSON has it."""
+        """Return the value as JSON has it; admitting that gives the value again."""
         return value
+
+    def from_text(self, text: str) -> object:
+        """Return the raw value that a text, such as an XML element's, stands for.
+
+        A text of the wrong form comes back as it is, for `admit` to refuse.
+        """
+        return text.strip()
 
     def bad(self, raw: object, right: str) -> BadValue:
         return BadValue(raw, self.name, right)
 
 
 class NumericDomain(Domain, frozen=True, kw_only=True, tag="numeric", omit_defaults=True):
-    """Numbers: `int`, `float` (any number; integers stay exact), or `decimal` (as written: 0.1 is a tenth)."""
+    """Numbers: `int`, `float` (any number; integers stay exact), or `decimal` (as written: 0.1 is a tenth).
+
+    A text is not a number, except that decimal domains admit "0.10": JSON has no other exact way to write one.
+    """
 
     type: Literal["int", "float", "decimal"] = "float"
     minimum: int | float | None = None
@@ -97,45 +112,54 @@ class NumericDomain(Domain, frozen=True, kw_only=True, tag="numeric", omit_defau
 
     def __post_init__(self) -> None:
         Domain.__post_init__(self)
+        for bound in (self.minimum, self.maximum):
+            if bound is not None and (isinstance(bound, bool) or not is_finite(bound)):
+                raise BadDefinition(f"domain {self.name!r}: the bound {bound} is not a finite number")
         if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
             raise BadDefinition(f"domain {self.name!r}: minimum {self.minimum} is above maximum {self.maximum}")
 
     def admit(self, raw: object) -> Number:
-        value = self.admit_operand(raw)
+        if isinstance(raw, str) and self.type == "decimal" and is_number(raw):
+            value = self.admit_operand(Decimal(raw))
+        else:
+            value = self.admit_operand(raw)
         if self.type == "int" and not isinstance(value, int):
             raise self.bad(raw, "a whole number")
-        if self.minimum is not None and value < self.minimum:
+        if self.type == "float" and isinstance(value, Decimal):
+            value = self._from_float(raw, float(value))
+        if self.minimum is not None and value < self._bound(self.minimum):
             raise self.bad(raw, f"at least {self.minimum}")
-        if self.maximum is not None and value > self.maximum:
+        if self.maximum is not None and value > self._bound(self.maximum):
             raise self.bad(raw, f"at most {self.maximum}")
         return value
 
+    def _bound(self, bound: int | float) -> Number:
+        # As written: a tenth is not below the bound 0.1, though it is below the float.
+        return Decimal(repr(bound)) if isinstance(bound, float) and self.type == "decimal" else bound
+
     def admit_operand(self, raw: object) -> Number:
         """Return the number to compare with: `quantity < 2.5` makes sense though quantity is whole."""
-        number = raw if isinstance(raw, int | float | Decimal) and not isinstance(raw, bool) else self._parse(raw)
-        if isinstance(number, float):
-            return self._from_float(raw, number)
-        if isinstance(number, Decimal):
-            return self._from_decimal(raw, number)
-        return number
-
-    def _parse(self, raw: object) -> Number:
-        if isinstance(raw, str):
-            return parse_number(raw) if is_number(raw) else self._refuse(raw)
-        return self._refuse(raw)
-
-    def _refuse(self, raw: object) -> Number:
-        raise self.bad(raw, "a number")
+        if isinstance(raw, bool) or not isinstance(raw, int | float | Decimal):
+            raise self.bad(raw, "a number")
+        if isinstance(raw, float):
+            return self._from_float(raw, raw)
+        if isinstance(raw, Decimal):
+            return self._from_decimal(raw, raw)
+        if abs(raw) >= LARGEST_INTEGER:
+            raise self.bad(raw, "a finite number of reasonable size")
+        return raw
 
     def _from_float(self, raw: object, number: float) -> Number:
         if not math.isfinite(number):
             raise self.bad(raw, "a finite number")
         if number.is_integer() and abs(number) < 2**53:
             return int(number)  # 5.0 and 5 are one value, so they are written as one
-        return number if self.type != "decimal" else Decimal(repr(number)).normalize()
+        return number if self.type != "decimal" else self._from_decimal(raw, Decimal(repr(number)))
 
     def _from_decimal(self, raw: object, number: Decimal) -> Number:
-        if not number.is_finite() or abs(number.adjusted()) > LARGEST_EXPONENT:
+        if number.is_zero():
+            return 0
+        if not is_reasonable(number):
             raise self.bad(raw, "a finite number of reasonable size")
         if number == number.to_integral_value():
             return int(number)
@@ -149,6 +173,11 @@ class NumericDomain(Domain, frozen=True, kw_only=True, tag="numeric", omit_defau
     def dump(self, value: Value) -> object:
         return str(value) if isinstance(value, Decimal) else value
 
+    def from_text(self, text: str) -> object:
+        if not is_number(text.strip()):
+            return text
+        return Decimal(text.strip()) if self.type == "decimal" else parse_number(text.strip())
+
 
 class TextDomain(Domain, frozen=True, kw_only=True, tag="text", omit_defaults=True):
     """Text, compared by code point, or without regard to case."""
@@ -158,9 +187,16 @@ class TextDomain(Domain, frozen=True, kw_only=True, tag="text", omit_defaults=Tr
 
     possible: ClassVar[frozenset[str]] = EQUALITY | ORDER | {"contains", "starts with", "like"}
 
+    def __post_init__(self) -> None:
+        Domain.__post_init__(self)
+        if self.max_length is not None and self.max_length < 1:
+            raise BadDefinition(f"domain {self.name!r}: max_length {self.max_length} leaves no text")
+
     def admit(self, raw: object) -> str:
         if not isinstance(raw, str):
             raise self.bad(raw, "a text")
+        if not is_unicode(raw):
+            raise self.bad(raw, "a text: it has half a surrogate pair")
         if self.max_length is not None and len(raw) > self.max_length:
             raise self.bad(raw, f"a text of at most {self.max_length} characters")
         return raw
@@ -168,19 +204,23 @@ class TextDomain(Domain, frozen=True, kw_only=True, tag="text", omit_defaults=Tr
     def key(self, value: Value) -> str:
         return value.casefold() if self.case == "folded" else value  # type: ignore[union-attr,return-value]
 
+    def from_text(self, text: str) -> object:
+        return text
+
 
 class BooleanDomain(Domain, frozen=True, kw_only=True, tag="boolean", omit_defaults=True):
     """True and false."""
 
     def admit(self, raw: object) -> bool:
-        if isinstance(raw, bool):
-            return raw
-        if isinstance(raw, str) and raw.casefold() in ("true", "false"):
-            return raw.casefold() == "true"
-        raise self.bad(raw, "true or false")
+        if not isinstance(raw, bool):
+            raise self.bad(raw, "true or false")
+        return raw
 
     def key(self, value: Value) -> int:
         return int(value)  # type: ignore[arg-type]
+
+    def from_text(self, text: str) -> object:
+        return {"true": True, "false": False}.get(text.strip().casefold(), text)
 
 
 class TimeDomain(Domain, frozen=True, kw_only=True, tag="time", omit_defaults=True):
@@ -196,7 +236,7 @@ class TimeDomain(Domain, frozen=True, kw_only=True, tag="time", omit_defaults=Tr
                 raise self.bad(raw, "a time such as '2026-11-15T10:00:00Z'") from None
         if not isinstance(raw, datetime):
             raise self.bad(raw, "a time such as '2026-11-15T10:00:00Z'")
-        if raw.tzinfo is None:
+        if raw.utcoffset() is None:
             raise self.bad(raw.isoformat(), "a time with its zone, such as '2026-11-15T10:00:00Z'")
         try:
             return raw.astimezone(UTC)
@@ -225,11 +265,9 @@ class PointDomain(Domain, frozen=True, kw_only=True, tag="point", omit_defaults=
         return latitude + 0.0, longitude + 0.0
 
     def _pair(self, raw: object) -> Point | None:
-        if isinstance(raw, dict) and len(raw) == 2:
+        if isinstance(raw, Mapping) and len(raw) == 2:
             raw = (raw.get("lat", raw.get("latitude")), raw.get("lon", raw.get("longitude")))
-        elif isinstance(raw, str):
-            raw = [float(part) if is_number(part) else None for part in raw.split(",")]
-        if isinstance(raw, list | tuple) and len(raw) == 2 and all(map(_is_plain_number, raw)):
+        if isinstance(raw, list | tuple) and len(raw) == 2 and all(map(is_finite, raw)):
             return float(raw[0]), float(raw[1])
         return None
 
@@ -239,9 +277,39 @@ class PointDomain(Domain, frozen=True, kw_only=True, tag="point", omit_defaults=
     def dump(self, value: Value) -> object:
         return list(value)  # type: ignore[arg-type]
 
+    def from_text(self, text: str) -> object:
+        parts = [part.strip() for part in text.split(",")]
+        return [float(part) for part in parts] if all(map(is_number, parts)) else text
 
-def _is_plain_number(raw: Any) -> bool:
-    return isinstance(raw, int | float) and not isinstance(raw, bool) and math.isfinite(raw)
+
+def check_member(domain: Domain, value: str) -> None:
+    """Raise BadDefinition unless `value` can be one of a domain's listed values, in every form of a schema."""
+    if not value or value != value.strip() or _NOT_IN_XML.search(value):
+        raise BadDefinition(
+            f"domain {domain.name!r}: {value!r} cannot be a value: it needs at least one character, "
+            "no space at its ends, and no control characters"
+        )
+
+
+def is_finite(raw: object) -> bool:
+    """Return whether `raw` is a number, neither infinite nor NaN, that a float can approximate."""
+    if isinstance(raw, bool) or not isinstance(raw, int | float | Decimal):
+        return False
+    try:
+        return math.isfinite(raw)
+    except OverflowError:
+        return False
+
+
+def is_unicode(text: str) -> bool:
+    """Return whether the text has no half of a surrogate pair, which no file and no network can carry."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def microseconds(instant: datetime) -> int:
@@ -257,7 +325,16 @@ def is_number(text: str) -> bool:
         number = Decimal(text)
     except InvalidOperation:
         return False
-    return number.is_finite() and abs(number.adjusted()) <= LARGEST_EXPONENT
+    return is_reasonable(number)
+
+
+def is_reasonable(number: Decimal) -> bool:
+    """Return whether the number is finite, and short enough to be compared and written."""
+    return (
+        number.is_finite()
+        and abs(number.adjusted()) <= LARGEST_EXPONENT
+        and len(number.as_tuple().digits) <= LARGEST_DIGITS
+    )
 
 
 def parse_number(text: str) -> Number:

@@ -6,7 +6,7 @@ import functools
 from typing import ClassVar, Literal
 
 from tocsin.errors import BadDefinition, did_you_mean, nearest
-from tocsin.schema.domain import EQUALITY, ORDER, Domain, Value
+from tocsin.schema.domain import EQUALITY, ORDER, Domain, Value, check_member
 
 
 class EnumeratedDomain(Domain, frozen=True, kw_only=True, tag="enumerated", omit_defaults=True, dict=True):
@@ -25,6 +25,8 @@ class EnumeratedDomain(Domain, frozen=True, kw_only=True, tag="enumerated", omit
     def __post_init__(self) -> None:
         if not self.values:
             raise BadDefinition(f"domain {self.name!r}: an enumerated domain needs at least one value")
+        for value in self.values:
+            check_member(self, value)
         if len(self.positions) < len(self.values):
             twice = sorted({value for value in self.values if self.values.count(value) > 1})
             raise BadDefinition(f"domain {self.name!r}: listed twice: {', '.join(twice)}")

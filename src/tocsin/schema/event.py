@@ -49,11 +49,11 @@ def admit(schema: Schema, raw: object) -> Event:
             values[name] = _admit_values(entry, raws, violations)
         elif view is not None:
             violations.append(_unknown_attribute(schema, view, name))
-    for name in view.mandatory if view else ():
-        if name not in bound:
-            violations.append(
-                Violation("missing mandatory attribute", name, f"the mandatory attribute {name!r} is missing")
-            )
+    violations.extend(
+        Violation("missing mandatory attribute", name, f"the mandatory attribute {name!r} is missing")
+        for name in (view.mandatory if view else ())
+        if name not in bound
+    )
     if violations:
         raise EventRejected(violations)
     return Event(values)
@@ -141,4 +141,6 @@ def _point_attributes(schema: Schema | None) -> Iterable[str]:
 
 
 def _is_list_of_points(value: object) -> bool:
-    return isinstance(value, list | tuple) and all(isinstance(inner, list | tuple | Mapping) for inner in value)
+    return isinstance(value, list | tuple | set | frozenset) and all(
+        isinstance(inner, list | tuple | Mapping | None) for inner in value
+    )

@@ -6,7 +6,7 @@ import functools
 from typing import Any, ClassVar
 
 from tocsin.errors import BadDefinition, did_you_mean, nearest
-from tocsin.schema.domain import EQUALITY, ORDER, Domain, Value
+from tocsin.schema.domain import EQUALITY, ORDER, Domain, Value, check_member
 
 
 class HierarchicalDomain(Domain, frozen=True, kw_only=True, tag="hierarchical", omit_defaults=True, dict=True):
@@ -26,7 +26,7 @@ class HierarchicalDomain(Domain, frozen=True, kw_only=True, tag="hierarchical", 
         Domain.__post_init__(self)
 
     def __hash__(self) -> int:
-        return hash((self.name, self.operators, tuple(self.intervals.items())))
+        return hash((self.name, self.operators, frozenset(self.intervals)))
 
     def admit(self, raw: object) -> str:
         if isinstance(raw, str) and raw in self.intervals:
@@ -48,6 +48,7 @@ class HierarchicalDomain(Domain, frozen=True, kw_only=True, tag="hierarchical", 
             if below is None:  # everything below `value` has been numbered
                 found[value] = (found[value][0], len(found) - 1)
                 continue
+            check_member(self, value)
             if value in found:
                 raise BadDefinition(f"domain {self.name!r}: {value!r} stands in two places of the hierarchy")
             found[value] = (len(found), len(found))

@@ -40,7 +40,7 @@ class TypeAttribute:
     multiple: bool = False
 
     def __str__(self) -> str:
-        """The two annotations as the paper writes them: 'mandatory unique', 'optional multiple', …"""
+        """The two annotations as the paper writes them: 'mandatory unique', 'optional multiple'."""
         return f"{'mandatory' if self.mandatory else 'optional'} {'multiple' if self.multiple else 'unique'}"
 
 
@@ -102,9 +102,19 @@ class Schema:
     version: int = 1
 
     def __post_init__(self) -> None:
+        if self.version < 1:
+            raise BadDefinition(f"version {self.version}: versions count from 1")
+        named: list[tuple[str, Domain | EventType]] = [*self.domains.items(), *self.event_types.items()]
+        for key, definition in named:
+            if key != definition.name:
+                raise BadDefinition(f"{definition.name!r} stands under another name: {key!r}")
+        for name in self.domains:
+            if _checked_name("domain", name) == EVENT_TYPE:
+                raise DuplicateName("domain", name)
         for name, domain in self.attributes.items():
             self._check_attribute(name, domain)
         for event_type in self.event_types.values():
+            _checked_name("event type", event_type.name)
             self._check_event_type(event_type)
 
     # --- the four extension rules -------------------------------------------------------------------------------------
@@ -209,6 +219,13 @@ class Schema:
 
     # --- events -------------------------------------------------------------------------------------------------------
 
+    @classmethod
+    def infer(cls, events: Iterable[Mapping[str, object]], *, enumerate_up_to: int = 0) -> Schema:
+        """Return a schema that admits all these JSON-like events; tocsin.schema.infer says how, and has more options."""
+        from tocsin.schema.infer import infer
+
+        return infer(events, enumerate_up_to=enumerate_up_to)
+
     def admit(self, raw: Mapping[str, object]) -> Event:
         """Return the event that `raw` (JSON-like) describes; raises EventRejected with all its violations."""
         from tocsin.schema.event import admit
@@ -218,7 +235,8 @@ class Schema:
     # --- checks -------------------------------------------------------------------------------------------------------
 
     def _check_attribute(self, name: str, domain: str) -> None:
-        _checked_name("attribute", name)
+        if _checked_name("attribute", name) == EVENT_TYPE:
+            raise DuplicateName("attribute", name)
         if domain not in self.domains:
             raise UnknownDomain(domain, self.domains)
 
