@@ -51,7 +51,7 @@ def refuse_old_python() -> None:
     if sys.version_info[:2] >= OLDEST:
         return
     names = [f"python3.{minor}" for minor in range(20, OLDEST[1] - 1, -1)]
-    found = [name for name in names if shutil.which(name)]
+    found = [name for name in names if runs(name)]
     hint = f"But {found[0]} is here. Use it:  make PYTHON={found[0]} ..." if found else GET_PYTHON
     sys.exit(
         TOO_OLD.format(
@@ -61,6 +61,11 @@ def refuse_old_python() -> None:
             hint=hint,
         )
     )
+
+
+def runs(name: str) -> bool:
+    """Whether a Python of this name is here and starts; a version manager's stand-in may not."""
+    return bool(shutil.which(name)) and not subprocess.call([name, "-c", ""], stderr=subprocess.DEVNULL)
 
 
 def hold(lock: IO[str]) -> None:
