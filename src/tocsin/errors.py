@@ -65,7 +65,7 @@ class DuplicateName(SchemaError):
 
     def __init__(self, what: str, name: str) -> None:
         self.what, self.name = what, name
-        super().__init__(f"there is a {what} {name!r} already; nothing that exists can be redefined")
+        super().__init__(f"there is {'an' if what[0] in 'ae' else 'a'} {what} {name!r} already; nothing that exists can be redefined")
 
 
 class AttributeInType(SchemaError):

@@ -61,6 +61,8 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_d
                 f"domain {self.name!r}: a {self.kind} domain cannot have the operator {listed}; "
                 f"it may have {', '.join(sorted(self.offerable()))}"
             )
+        if self.operators == self.offerable():  # one meaning, one form: definitions are compared
+            msgspec.structs.force_setattr(self, "operators", None)
 
     @property
     def kind(self) -> str:

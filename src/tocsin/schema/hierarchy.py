@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 from tocsin.errors import BadDefinition, did_you_mean, nearest
 from tocsin.schema.domain import EQUALITY, ORDER, Domain, Value, check_member
 
+MAX_LEVELS = 100
+
 
 class HierarchicalDomain(Domain, frozen=True, kw_only=True, tag="hierarchical", omit_defaults=True, dict=True):
     """Values in one or several trees: `tree` maps each value to the mapping of what lies below it.
@@ -41,13 +43,18 @@ class HierarchicalDomain(Domain, frozen=True, kw_only=True, tag="hierarchical", 
     def intervals(self) -> dict[str, tuple[int, int]]:
         """Value -> (its number, the last number below it)."""
         found: dict[str, tuple[int, int]] = {}
-        # Preorder with an explicit stack: trees may be deeper than Python's recursion.
+        open_values = 0  # how many levels down we are
+        # Preorder with an explicit stack: what comes in may be deeper than Python's recursion.
         waiting: list[tuple[str, dict[str, Any] | None]] = [(value, below) for value, below in _listed(self, self.tree)]
         while waiting:
             value, below = waiting.pop()
             if below is None:  # everything below `value` has been numbered
                 found[value] = (found[value][0], len(found) - 1)
+                open_values -= 1
                 continue
+            open_values += 1
+            if open_values > MAX_LEVELS:
+                raise BadDefinition(f"domain {self.name!r}: a hierarchy has at most {MAX_LEVELS} levels")
             check_member(self, value)
             if value in found:
                 raise BadDefinition(f"domain {self.name!r}: {value!r} stands in two places of the hierarchy")
@@ -60,6 +67,18 @@ class HierarchicalDomain(Domain, frozen=True, kw_only=True, tag="hierarchical", 
     def values(self) -> tuple[str, ...]:
         """All values in preorder: position = number."""
         return tuple(self.intervals)
+
+    @functools.cached_property
+    def parents(self) -> dict[str, str | None]:
+        """Value -> the value just above it, None at the top; in preorder."""
+        found: dict[str, str | None] = {}
+        above: list[str] = []
+        for value, (number, _) in self.intervals.items():
+            while above and self.intervals[above[-1]][1] < number:
+                above.pop()
+            found[value] = above[-1] if above else None
+            above.append(value)
+        return found
 
     def ancestors(self, value: str) -> tuple[str, ...]:
         """Return the values above `value`, the root first."""

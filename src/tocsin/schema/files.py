@@ -1,0 +1,128 @@
+"""Schema files: JSON, TOML and the thesis's XML, told apart by their suffix.
+
+    schema = load("auction.toml")
+    save(schema, "auction.xml")
+
+JSON and TOML hold the document of document.py; XML is xml.py's. What is written reads back as an equal schema. A file
+that cannot be read raises FileError, one that does not describe a schema BadDefinition; both name the place.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from tocsin.errors import BadDefinition, FileError, SchemaError, did_you_mean, nearest
+from tocsin.schema.document import from_document, to_document
+from tocsin.schema.schema import Schema
+from tocsin.schema.toml import to_toml
+
+Format = Literal["json", "toml", "xml"]
+FORMATS: tuple[Format, ...] = ("json", "toml", "xml")
+_TOML_LINE = re.compile(r" \(at line (\d+), column \d+\)")
+
+
+def load(path: str | Path) -> Schema:
+    """Return the schema in a file."""
+    path = Path(path)
+    format = _format_of(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise FileError(str(path), (error.strerror or str(error)).lower()) from None
+    try:
+        return loads(content, format)
+    except FileError as error:
+        raise FileError(str(path), error.message, line=error.line) from None
+    except SchemaError as error:
+        raise BadDefinition(f"{path}: {error}") from None
+
+
+def save(schema: Schema, path: str | Path) -> None:
+    """Write the schema to a file."""
+    path = Path(path)
+    text = dumps(schema, _format_of(path))
+    try:
+        path.write_bytes(text.encode())  # bytes, so that line ends are the same everywhere
+    except OSError as error:
+        raise FileError(str(path), (error.strerror or str(error)).lower()) from None
+
+
+def loads(text: str | bytes, format: Format) -> Schema:
+    """Return the schema that a text describes."""
+    if _checked(format) == "xml":
+        from tocsin.schema.xml import from_xml
+
+        return from_xml(text)
+    try:
+        return from_document(_parse(_decoded(text, format), format))
+    except RecursionError:
+        raise FileError(f"<{format}>", "it is nested too deeply") from None
+
+
+def dumps(schema: Schema, format: Format) -> str:
+    """Return the schema as a text."""
+    if _checked(format) == "xml":
+        from tocsin.schema.xml import to_xml
+
+        return to_xml(schema)
+    document = to_document(schema)
+    if format == "toml":
+        return to_toml(document)
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _decoded(text: str | bytes, format: Format) -> str:
+    if isinstance(text, str):
+        return text
+    try:
+        return text.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = text.count(b"\n", 0, error.start) + 1
+        raise FileError(f"<{format}>", "it is not UTF-8", line=line) from None
+
+
+def _parse(text: str, format: Format) -> object:
+    try:
+        if format == "toml":
+            return tomllib.loads(text)
+        return json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
+    except tomllib.TOMLDecodeError as error:
+        found = _TOML_LINE.search(str(error))
+        line = int(found.group(1)) if found else None
+        raise FileError("<toml>", _TOML_LINE.sub("", str(error)), line=line) from None
+    except json.JSONDecodeError as error:
+        raise FileError("<json>", error.msg, line=error.lineno) from None
+    except ValueError as error:  # integers of thousands of digits
+        raise FileError(f"<{format}>", str(error)) from None
+
+
+def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; a key given twice would silently lose the first."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise BadDefinition(f"{next(name for name in names if names.count(name) > 1)!r} is defined twice")
+    return found
+
+
+def _refuse_constant(name: str) -> object:
+    raise BadDefinition(f"{name} is not a number that a schema can hold")
+
+
+def _format_of(path: Path) -> Format:
+    suffix = path.suffix.lower().removeprefix(".")
+    if suffix not in FORMATS:
+        hint = did_you_mean(f"{path.stem}.{near}" for near in nearest(suffix, FORMATS))
+        raise FileError(str(path), f"a schema file ends in .json, .toml or .xml{hint}")
+    return suffix
+
+
+def _checked(format: str) -> str:
+    if format not in FORMATS:
+        raise BadDefinition(f"{format!r} is not a format of schemas; there are {', '.join(FORMATS)}")
+    return format
