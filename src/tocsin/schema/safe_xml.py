@@ -71,6 +71,7 @@ def line_of(element: Element) -> int | None:
 def _first_pass(content: bytes, encoding: str | None, system_ids: dict[str, str]) -> None:
     parser = expat.ParserCreate(encoding)
     depth = 0
+    doctype: str | None = None
 
     def start_doctype(name: str, system_id: str | None, public_id: str | None, has_internal_subset: bool) -> None:
         if has_internal_subset:
@@ -78,10 +79,14 @@ def _first_pass(content: bytes, encoding: str | None, system_ids: dict[str, str]
         known = system_ids.get(name)
         if known is None or public_id is not None or system_id is None or not _names(system_id, known):
             raise _error(f"the document type {name} {system_id!r} is not known", parser.CurrentLineNumber)
+        nonlocal doctype
+        doctype = name
 
-    def start_element(_name: str, _attributes: dict[str, str]) -> None:
+    def start_element(name: str, _attributes: dict[str, str]) -> None:
         nonlocal depth
         depth += 1
+        if depth == 1 and doctype not in (None, name):
+            raise _error(f"the document type is {doctype}, and the root is {name}", parser.CurrentLineNumber)
         if depth > MAX_DEPTH:
             raise _error(f"the document is nested deeper than {MAX_DEPTH}", parser.CurrentLineNumber)
 

@@ -62,12 +62,17 @@ class EventType:
 
 @dataclass(frozen=True, slots=True)
 class ViewAttribute:
-    """An attribute as a view shows it."""
+    """An attribute as a view shows it.
+
+    `ever_multiple` says that some event type of the schema, in the view or not, allows several values: an event may be
+    of that type too.
+    """
 
     name: str
     domain: Domain
     mandatory: bool
     multiple: bool
+    ever_multiple: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +200,9 @@ class Schema:
     def _merge(self, event_types: frozenset[str]) -> View:
         for name in sorted(event_types):
             self.event_type(name)
-        merged = {EVENT_TYPE: ViewAttribute(EVENT_TYPE, self.event_type_domain, mandatory=True, multiple=True)}
+        merged = {
+            EVENT_TYPE: ViewAttribute(EVENT_TYPE, self.event_type_domain, True, multiple=True, ever_multiple=True)
+        }
         for event_type in self.event_types.values():
             for entry in event_type.attributes if event_type.name in event_types else ():
                 old = merged.get(entry.attribute)
@@ -204,13 +211,15 @@ class Schema:
                     self.domain_of(entry.attribute),
                     mandatory=entry.mandatory or (old is not None and old.mandatory),
                     multiple=entry.multiple or (old is not None and old.multiple),
+                    ever_multiple=entry.attribute in self.multiple_attributes,
                 )
         return View(event_types, MappingProxyType(merged))
 
     @functools.cached_property
     def multiple_attributes(self) -> frozenset[str]:
         """The attributes that some event type allows several values for."""
-        return frozenset(name for name, entry in self.view().attributes.items() if entry.multiple)
+        entries = (entry for event_type in self.event_types.values() for entry in event_type.attributes)
+        return frozenset(entry.attribute for entry in entries if entry.multiple) | {EVENT_TYPE}
 
     @functools.cached_property
     def point_attributes(self) -> frozenset[str]:
