@@ -14,7 +14,20 @@
     │   ├── TooLarge             it exceeds a bound
     │   └── Meaningless          it can never hold, or always holds, and the caller asked to refuse that
     ├── MatchError               UnknownSubscription, DuplicateSubscription, NotSupported
-    └── FileError                a file cannot be read as what it should be
+    ├── FileError                a file cannot be read as what it should be
+    ├── StoreError               the store cannot be opened or used
+    │   ├── WeakDurability       it would acknowledge what a power cut could lose
+    │   ├── NeedsUpgrade         its tables are of another version
+    │   ├── StoreFailed          the database refused or lost a statement: disk full, I/O error, connection gone
+    │   ├── StoreDamaged         its content contradicts itself
+    │   └── ClockJumped          the machine's clock is absurdly far ahead of the store's
+    └── BrokerError              a request to the broker is refused; nothing of it was done
+        ├── WrongTicket          the ticket does not belong to the subscription
+        ├── LeaseError           LeaseOutOfBounds, LeaseEnded, StaleRenewal
+        ├── LimitExceeded        QuotaExceeded (this owner's), Overloaded (everybody's)
+        ├── IdempotencyConflict  the key was used with another body
+        ├── CursorError          BadCursor, CursorExpired
+        └── BatchRejected        some events of an all-or-nothing batch break the rules; carries them all
 
 A message says what is wrong, where, and what would be right.
 """
@@ -65,7 +78,9 @@ class DuplicateName(SchemaError):
 
     def __init__(self, what: str, name: str) -> None:
         self.what, self.name = what, name
-        super().__init__(f"there is {'an' if what[0] in 'ae' else 'a'} {what} {name!r} already; nothing that exists can be redefined")
+        super().__init__(
+            f"there is {'an' if what[0] in 'ae' else 'a'} {what} {name!r} already; nothing that exists can be redefined"
+        )
 
 
 class AttributeInType(SchemaError):
@@ -190,6 +205,140 @@ class FileError(TocsinError):
         self.path, self.line, self.message = path, line, message
         place = path if line is None else f"{path}:{line}"
         super().__init__(f"{place}: {message}")
+
+
+# --- store ------------------------------------------------------------------------------------------------------------
+
+
+class StoreError(TocsinError):
+    """The store cannot be opened or used."""
+
+
+class WeakDurability(StoreError):
+    """The database is set so that what it acknowledged may be lost; Tocsin does not open it."""
+
+
+class NeedsUpgrade(StoreError):
+    """The tables are of another version than this code."""
+
+    def __init__(self, found: str | None, wanted: str) -> None:
+        self.found, self.wanted = found, wanted
+        super().__init__(
+            f"the store's tables are at version {found or 'none'}, and {wanted} is needed: tocsin db upgrade"
+        )
+
+
+class StoreFailed(StoreError):
+    """The database could not do what was asked: disk full, I/O error, connection lost, busy for too long.
+
+    Nothing was acknowledged. Where the failure came during a commit the outcome is unknown: ask again with the same
+    idempotency key.
+    """
+
+
+class StoreDamaged(StoreError):
+    """The content of the store contradicts itself."""
+
+
+class ClockJumped(StoreError):
+    """The machine's clock is so far ahead of the store's that every lease would end; see broker settings."""
+
+    def __init__(self, ahead_seconds: float, limit_seconds: float) -> None:
+        self.ahead_seconds, self.limit_seconds = ahead_seconds, limit_seconds
+        super().__init__(
+            f"the machine's clock is {ahead_seconds / 86400:.1f} days ahead of the last time in the store, more than "
+            f"{limit_seconds / 86400:.0f}; correct the clock, or open with accept_clock=True if it is right"
+        )
+
+
+# --- broker -----------------------------------------------------------------------------------------------------------
+
+
+class BrokerError(TocsinError):
+    """A request to the broker is refused; nothing of it was done."""
+
+
+class WrongTicket(BrokerError):
+    """The ticket does not belong to the subscription, or there is no such subscription: the two look the same."""
+
+    def __init__(self) -> None:
+        super().__init__("the ticket does not belong to a subscription of that id")
+
+
+class LeaseError(BrokerError):
+    """A lease cannot be what was asked."""
+
+
+class LeaseOutOfBounds(LeaseError):
+    """A lease shorter or longer than the broker grants."""
+
+    def __init__(self, seconds: float, least: float, most: float) -> None:
+        self.seconds, self.least, self.most = seconds, least, most
+        super().__init__(f"a lease of {seconds:g} seconds; it may be {least:g} to {most:g}")
+
+
+class LeaseEnded(LeaseError):
+    """The subscription is over: its lease ended or it was unsubscribed. Subscribe again."""
+
+    def __init__(self, id: object, how: str) -> None:
+        self.id, self.how = id, how
+        super().__init__(f"subscription {id} is over ({how}); subscribe again")
+
+
+class StaleRenewal(LeaseError):
+    """The lease was renewed since the renewal was made out; carries how it stands now."""
+
+    def __init__(self, id: object, generation: int, current: int, lease_end_us: int) -> None:
+        self.id, self.generation, self.current, self.lease_end_us = id, generation, current, lease_end_us
+        super().__init__(f"the lease of subscription {id} is at generation {current}; the renewal is for {generation}")
+
+
+class LimitExceeded(BrokerError):
+    """A bound was reached; `retry_after_seconds` says when it may be worth asking again."""
+
+    retry_after_seconds: float = 1.0
+
+
+class QuotaExceeded(LimitExceeded):
+    """A bound on what one owner or publisher may have or send."""
+
+
+class Overloaded(LimitExceeded):
+    """Too much is waiting for the store; nothing of the request was done."""
+
+
+class IdempotencyConflict(BrokerError):
+    """The idempotency key was used before, with another body."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(f"the idempotency key {shown(key)} was used before with other events")
+
+
+class CursorError(BrokerError):
+    """A cursor cannot be followed."""
+
+
+class BadCursor(CursorError):
+    """A text that is no cursor of this broker."""
+
+
+class CursorExpired(CursorError):
+    """What lies behind the cursor is no longer kept; `oldest` is the cursor of the oldest that is."""
+
+    def __init__(self, message: str, oldest: str) -> None:
+        self.oldest = oldest
+        super().__init__(message)
+
+
+class BatchRejected(BrokerError):
+    """Some events of an all-or-nothing batch break the rules; `violations` are all of them, by position."""
+
+    def __init__(self, violations: dict[int, tuple[Violation, ...]]) -> None:
+        self.violations = violations
+        listed = "; ".join(f"event {at}: {', '.join(map(str, found))}" for at, found in list(violations.items())[:5])
+        more = "" if len(violations) <= 5 else f"; and {len(violations) - 5} more"
+        super().__init__(f"{len(violations)} of the events break the rules, none was published: {listed}{more}")
 
 
 # --- wording ----------------------------------------------------------------------------------------------------------
