@@ -81,7 +81,7 @@ WordPattern = Words | WordAnd | WordOr | WordNot
 class Within:
     """`within 5 km of (40.85, -73.88)` for points, `within 2 hours of time '...'` for instants.
 
-    Units: m, km, mi for points; seconds, minutes, hours, days for time.
+    Units: m, km, mi for points; seconds, minutes, hours, days, weeks for time.
     """
 
     amount: int | float | Decimal
@@ -119,6 +119,7 @@ class Predicate:
     operand: Operand = None
     span: Span | None = field(default=None, compare=False, repr=False)  # of the whole predicate
     operand_span: Span | None = field(default=None, compare=False, repr=False)
+    attribute_span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,3 +238,4 @@ class Subscription:
     event_types: tuple[str, ...]
     where: Node
     properties: tuple[tuple[str, Literal], ...] = ()
+    event_type_spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)

@@ -1,0 +1,115 @@
+"""Literals: the values that can stand in an expression, and how the text form writes them.
+
+Used by every form: json_form.py and builder.py let values in through `check_literal`, convert.py reads them, render.py
+writes them.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from tocsin.errors import ParseError, TooLarge, shown
+from tocsin.language.bounds import MAX_DIGITS, check_string
+from tocsin.language.syntax import Literal
+from tocsin.schema import Number
+from tocsin.schema.domain import LARGEST_EXPONENT, is_number, parse_number
+
+
+def check_literal(value: object) -> Literal:
+    """Return the value as an expression holds it; raises ParseError or TooLarge.
+
+    Times become UTC and points pairs of floats.
+    """
+    match value:
+        case bool():
+            return value
+        case str():
+            return check_string(value)
+        case int() | float() | Decimal():
+            return check_number(value)
+        case datetime():
+            return _check_time(value)
+        case (latitude, longitude) if isinstance(value, tuple):
+            return check_coordinate(latitude), check_coordinate(longitude)
+        case _:
+            raise ParseError(f"{shown(value)} cannot stand in an expression; a value is {KINDS}")
+
+
+KINDS = "a number, a text, true or false, a time, or a point"
+
+
+def check_number(number: Number) -> Number:
+    """Return the number if it is finite and of a size that can be written."""
+    if isinstance(number, int):
+        fits = abs(number) < 10 ** (MAX_DIGITS - 1)
+    elif isinstance(number, float):
+        fits = math.isfinite(number)
+    else:
+        fits = number.is_finite() and _is_small(number)
+    if not fits:
+        raise (TooLarge if Decimal(number).is_finite() else ParseError)(
+            f"a number is finite and has at most {MAX_DIGITS} digits"
+        )
+    return number
+
+
+def _is_small(number: Decimal) -> bool:
+    return abs(number.adjusted()) <= LARGEST_EXPONENT and len(number.as_tuple().digits) < MAX_DIGITS - 10
+
+
+def _check_time(instant: datetime) -> datetime:
+    if instant.tzinfo is None:
+        raise ParseError(f"a time needs its zone, such as datetime(…, tzinfo=UTC); {instant.isoformat()} has none")
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError:
+        raise ParseError(f"{instant.isoformat()} is not between the years 1 and 9999 in UTC") from None
+
+
+def check_coordinate(raw: object) -> float:
+    """Return a latitude or longitude as a float; its range is the domain's business."""
+    if isinstance(raw, int | float | Decimal) and not isinstance(raw, bool):
+        try:
+            number = float(raw)
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number):
+            return number + 0.0  # no negative zero
+    raise ParseError(f"a point is a pair of numbers, such as (40.85, -73.88); {shown(raw)} is not one of them")
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def render_literal(value: Literal) -> str:
+    """Return the text of a literal, such that parsing gives an equal one."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return render_string(value)
+        case int() | float() | Decimal():
+            return render_number(value)
+        case datetime():
+            instant = _check_time(value).isoformat().replace("+00:00", "Z")
+            return f"time '{instant}'"
+        case (latitude, longitude):
+            return f"({render_number(latitude)}, {render_number(longitude)})"
+
+
+def render_string(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def render_number(number: Number) -> str:
+    """Return the digits; `decimal '0.1'` for a decimal that plain digits would make a float of another value."""
+    check_number(number)
+    if isinstance(number, int):
+        return str(number)
+    if isinstance(number, float):
+        # An integral float above 2**53 has a short form that names another integer, so all its digits are written.
+        return repr(number) if parse_number(repr(number)) == number else str(int(number))
+    plain = str(number)
+    return plain if is_number(plain) and parse_number(plain) == number else f"decimal '{plain}'"
