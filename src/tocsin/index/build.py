@@ -1,0 +1,299 @@
+"""Building: a ConjunctionTable becomes an immutable Segment.
+
+Steps: statistics -> grids -> lowering to atoms -> access schemas -> clusters, cut into blocks -> rows of atom numbers
+-> tables that find a block by key. Everything is ordered by radix sort, so that the same table gives the same bytes.
+Neighbours: index/lowering.py, index/plan.py, index/rows.py (kernels), index/layout.py (what the arrays mean).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.compile.table import PredicateKind
+from tocsin.index import rows
+from tocsin.index.layout import (
+    EQ,
+    GENERIC,
+    PADDING_ROWS,
+    SCHEMA_FIELDS,
+    Scalar,
+    SchemaField,
+    Section,
+    pack,
+)
+from tocsin.index.lowering import Grids, Lowered, choose_grids, lower
+from tocsin.index.names import names_sections
+from tocsin.index.plan import AccessColumns, Placement, PlanCosts, Schema, choose_schemas, place
+from tocsin.index.radix import radix_order
+from tocsin.index.segment import Segment
+from tocsin.index.statistics import Statistics, code_counts, statistics_of_table
+
+if TYPE_CHECKING:
+    from tocsin.compile.table import ConjunctionTable
+
+# A column's atoms are dense (numbered by code, the same in all blocks) up to so many codes: equalities cost nothing
+# to fill, ranges cost a pass over all their codes.
+DENSE_CODES = {EQ: 8192}
+DENSE_CODES_OTHERWISE = 256
+DENSE_ATOMS = 32_768
+ATOM_NUMBERS = 65_536
+
+Sections = dict[Section, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetimes:
+    """When each subscription is live, for as-of matching; None stands for always (see Segment)."""
+
+    created: npt.NDArray[np.int64] | None = None
+    deleted: npt.NDArray[np.int64] | None = None
+    lease_start: npt.NDArray[np.int64] | None = None
+    lease_end: npt.NDArray[np.int64] | None = None
+
+
+def build_segment(
+    table: ConjunctionTable,
+    *,
+    statistics: Statistics | None = None,
+    lifetimes: Lifetimes | None = None,
+    costs: PlanCosts | None = None,
+) -> Segment:
+    """Return the segment of a table, in memory."""
+    statistics = statistics or statistics_of_table(table)
+    grids = choose_grids(table, statistics)
+    lowered = lower(table, statistics, grids)
+    access = _access_columns(table, grids)
+    placement = place(lowered, access, choose_schemas(lowered, access, costs or PlanCosts()))
+    sections: Sections = {}
+    scalars = {Scalar.SUBSCRIPTIONS: len(table.ids)}
+    groups, group_of = _number_groups(lowered, placement, code_counts(table), scalars)
+    sections[Section.GROUPS] = groups.reshape(-1)
+    order, cluster_start = _order_by_cluster(lowered, placement)
+    _add_rows(sections, scalars, table, lowered, placement, order, cluster_start, groups, group_of)
+    _add_tables(sections, scalars, placement, access, len(table.columns), order, cluster_start)
+    _add_columns(sections, scalars, table, grids, lowered)
+    names_sections(sections, scalars, table)
+    for section, values in zip(
+        (Section.CREATED, Section.DELETED, Section.LEASE_START, Section.LEASE_END),
+        (lifetimes.created, lifetimes.deleted, lifetimes.lease_start, lifetimes.lease_end) if lifetimes else (),
+        strict=False,
+    ):
+        if values is not None:
+            sections[section] = values.astype(np.int64)
+    return Segment(*pack(sections, scalars), table.columns)
+
+
+def _access_columns(table: ConjunctionTable, grids: Grids) -> AccessColumns:
+    multiple = np.array([column.multiple for column in table.columns], np.bool_)
+    return AccessColumns(
+        np.concatenate([code_counts(table), np.diff(grids.start) + 1]),
+        np.concatenate([multiple, np.zeros(len(grids.column), np.bool_)]),
+    )
+
+
+def _number_groups(
+    lowered: Lowered, placement: Placement, codes: npt.NDArray[np.int64], scalars: dict[Scalar, int]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Return the groups (column, kind, first atom or -1, atoms) and the group of each (column * 5 + kind)."""
+    used = np.bincount(
+        lowered.atom_column[~placement.replaced] * 5 + lowered.atom_kind[~placement.replaced], minlength=5 * len(codes)
+    )
+    group_of = np.full(5 * len(codes) + 1, -1, np.int32)
+    groups = []
+    dense_atoms = 2
+    for pair in np.flatnonzero(used):
+        column, kind = divmod(int(pair), 5)
+        atoms = int(codes[column]) + 2
+        most = DENSE_CODES.get(kind, DENSE_CODES_OTHERWISE)
+        dense = kind != GENERIC and atoms <= most and dense_atoms + atoms <= DENSE_ATOMS
+        group_of[pair] = len(groups)
+        groups.append((column, kind, dense_atoms if dense else -1, atoms if dense else 0))
+        dense_atoms += atoms if dense else 0
+    scalars[Scalar.DENSE_ATOMS] = dense_atoms
+    scalars[Scalar.GROUPS] = len(groups)
+    return np.array(groups, np.int32).reshape(-1, 4), group_of
+
+
+def _order_by_cluster(
+    lowered: Lowered, placement: Placement
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the conjunctions ordered by cluster (root first) and their lead, and where each cluster starts."""
+    order = np.flatnonzero(~lowered.never)
+    lead = rows.lead_keys(
+        lowered.atom_offset, lowered.atom_column, lowered.atom_kind, lowered.atom_value,
+        lowered.atom_selectivity, placement.replaced,
+    )  # fmt: skip
+    order = radix_order(lead, order)
+    order = radix_order(placement.key, order)
+    order = radix_order((placement.schema + 1).astype(np.uint64), order)
+    schema, key = placement.schema[order], placement.key[order]
+    new = np.ones(len(order), np.bool_)
+    new[1:] = (schema[1:] != schema[:-1]) | (key[1:] != key[:-1])
+    return order, np.append(np.flatnonzero(new), len(order))
+
+
+def _add_rows(
+    sections: Sections, scalars: dict[Scalar, int], table: ConjunctionTable, lowered: Lowered, placement: Placement,
+    order: npt.NDArray[np.int64], cluster_start: npt.NDArray[np.int64],
+    groups: npt.NDArray[np.int32], group_of: npt.NDArray[np.int32],
+) -> None:  # fmt: skip
+    atom_group = group_of[lowered.atom_column * 5 + lowered.atom_kind].astype(np.int32)
+    local_limit = ATOM_NUMBERS - scalars[Scalar.DENSE_ATOMS] - 2
+    is_local = (groups[:, 2] < 0)[atom_group] & ~placement.replaced if len(groups) else placement.replaced
+    block_start, block_next = rows.cut_blocks(order, cluster_start, lowered.atom_offset, is_local, local_limit)
+    use_atom, use_block = rows.local_uses(order, block_start, lowered.atom_offset, is_local)
+    value_key = (atom_group[use_atom].astype(np.uint64) << np.uint64(32)) | lowered.atom_value[use_atom].astype(np.uint64)
+    use_order = radix_order(use_block.astype(np.uint64), radix_order(value_key, np.arange(len(use_atom))))
+    number, local_group, local_start, local_value, block_local = rows.number_local(
+        use_order, use_block, value_key, len(block_start) - 1, scalars[Scalar.DENSE_ATOMS]
+    )
+    atom_number = np.zeros(len(lowered.atom_column), np.uint16)
+    atom_number[use_atom] = number
+    if len(groups):
+        dense = ~is_local & ~placement.replaced
+        atom_number[dense] = (groups[atom_group[dense], 2] + 1 + lowered.atom_value[dense]).astype(np.uint16)
+    widths, keys, row_atoms, row_offset = rows.row_keys(
+        order, block_start, lowered.atom_offset, lowered.atom_selectivity, placement.replaced, atom_number
+    )
+    block_of = np.repeat(np.arange(len(block_start) - 1), np.diff(block_start)).astype(np.uint64)
+    sorted_rows = radix_order(block_of, radix_order(keys, np.arange(len(order))))
+    checked = np.zeros(len(table), np.bool_)
+    checks = np.flatnonzero(table.kind == PredicateKind.CHECK)
+    check_conjunction = np.searchsorted(table.offset, checks, side="right") - 1
+    checked[check_conjunction] = True
+    built = rows.write_rows(
+        sorted_rows, block_start, widths, row_atoms, row_offset, atom_group, is_local, placement.replaced,
+        lowered.atom_offset, order, len(groups),
+    )  # fmt: skip
+    atoms, stripe_row, stripe_data, stripe_width, block_stripe, dense_list, block_dense = built
+    conjunction = order[sorted_rows]
+    numbers = np.zeros(len(order) + PADDING_ROWS, np.int32)
+    numbers[: len(order)] = table.subscription[conjunction]
+    _add_checks(sections, table, checks, check_conjunction, checked, conjunction, numbers)
+    lead_stripe, lead_start, lead_row = rows.find_leads(atoms, stripe_row, stripe_data, stripe_width)
+    sections |= {
+        Section.NUMBERS: numbers, Section.ATOMS: atoms, Section.STRIPE_ROW: stripe_row,
+        Section.STRIPE_DATA: stripe_data, Section.STRIPE_WIDTH: stripe_width, Section.LEAD_STRIPE: lead_stripe,
+        Section.LEAD_START: lead_start, Section.LEAD_ROW: lead_row, Section.BLOCK_STRIPE: block_stripe,
+        Section.BLOCK_LOCAL: block_local, Section.BLOCK_DENSE: block_dense, Section.BLOCK_NEXT: block_next,
+        Section.LOCAL_GROUP: local_group, Section.LOCAL_START: local_start, Section.LOCAL_VALUE: local_value,
+        Section.DENSE_LIST: dense_list,
+    }  # fmt: skip
+    repeated = np.zeros(len(table.ids) + 1, np.bool_)
+    live = np.sort(table.subscription[conjunction])
+    repeated[live[1:][live[1:] == live[:-1]]] = True
+    sections[Section.REPEATED] = np.packbits(repeated, bitorder="little") if repeated.any() else np.zeros(0, np.uint8)
+    scalars[Scalar.ROWS] = len(order)
+    scalars[Scalar.BLOCKS] = len(block_start) - 1
+    scalars[Scalar.LARGEST_BLOCK] = int(np.diff(block_start).max(initial=0))
+    scalars[Scalar.ROOT] = 0 if len(order) and placement.schema[order[0]] < 0 else -1
+    sections[Section.PROBE_KEY] = placement.key  # replaced in _add_tables; here for the order of clusters
+    sections[Section.PROBE_BLOCK] = np.searchsorted(block_start, cluster_start[:-1]).astype(np.int32)
+
+
+def _add_checks(
+    sections: Sections, table: ConjunctionTable, checks: npt.NDArray[np.int64],
+    check_conjunction: npt.NDArray[np.int64], checked: npt.NDArray[np.bool_],
+    conjunction: npt.NDArray[np.int64], numbers: npt.NDArray[np.int32],
+) -> None:  # fmt: skip
+    row = np.flatnonzero(checked[conjunction])
+    count = np.bincount(check_conjunction, minlength=len(table))[conjunction[row]]
+    start = np.searchsorted(check_conjunction, conjunction[row])
+    offset = np.zeros(len(row) + 1, np.int32)
+    np.cumsum(count, out=offset[1:])
+    position = np.arange(offset[-1]) - np.repeat(offset[:-1], count) + np.repeat(start, count)
+    sections[Section.CHECKED_ROW] = row.astype(np.int32)
+    sections[Section.CHECKED_NUMBER] = numbers[row]
+    sections[Section.CHECKED_OFFSET] = offset
+    sections[Section.CHECKED_CHECK] = table.low[checks[position]].astype(np.int32)
+    numbers[row] = ~row.astype(np.int32)
+
+
+def _add_tables(
+    sections: Sections, scalars: dict[Scalar, int], placement: Placement, access: AccessColumns, columns: int,
+    order: npt.NDArray[np.int64], cluster_start: npt.NDArray[np.int64],
+) -> None:  # fmt: skip
+    """Add the tables that find the first block of a cluster: by hash, or by the key itself where keys are few."""
+    first = order[cluster_start[:-1]]
+    schema, key, block = placement.schema[first], placement.key[first], sections[Section.PROBE_BLOCK]
+    records = np.zeros((len(placement.schemas), SCHEMA_FIELDS), np.int64)
+    key_parts: list[npt.NDArray[np.uint64]] = [np.zeros(0, np.uint64)]
+    block_parts: list[npt.NDArray[np.int32]] = [np.zeros(0, np.int32)]
+    start = key_start = 0
+    for s, members in enumerate(placement.schemas):
+        record = records[s]
+        _describe_schema(record, members, access, columns)
+        mine = np.flatnonzero(schema == s)
+        record[SchemaField.START], record[SchemaField.KEY_START] = start, key_start
+        if record[SchemaField.KEYS] <= max(4096, 6 * len(mine)):
+            record[SchemaField.BITS] = -1
+            slots = np.full(record[SchemaField.KEYS], -1, np.int32)
+            slots[key[mine].astype(np.int64)] = block[mine]
+        else:
+            bits = max(4, int(np.ceil(np.log2(len(mine) * 1.5 + 1))))
+            record[SchemaField.BITS] = bits
+            keys, slots = rows.hash_table(key[mine], block[mine], bits)
+            key_parts.append(keys)
+            key_start += len(keys)
+        block_parts.append(slots)
+        start += len(slots)
+    sections[Section.SCHEMAS] = records.reshape(-1)
+    sections[Section.PROBE_KEY] = np.concatenate(key_parts)
+    sections[Section.PROBE_BLOCK] = np.concatenate(block_parts)
+    scalars[Scalar.SCHEMAS] = len(placement.schemas)
+
+
+def _describe_schema(
+    record: npt.NDArray[np.int64], members: Schema, access: AccessColumns, columns: int
+) -> None:
+    record[SchemaField.WIDTH] = len(members)
+    record[SchemaField.MULTIPLE] = -1
+    radix = 1
+    for t in reversed(range(len(members))):
+        member = members[t]
+        record[SchemaField.COLUMN + t] = member
+        record[SchemaField.GRID + t] = member - columns if member >= columns else -1
+        record[SchemaField.RADIX + t] = radix
+        radix *= int(access.values[member])
+        if access.multiple[member]:
+            record[SchemaField.MULTIPLE] = t
+    record[SchemaField.KEYS] = radix
+
+
+def _add_columns(
+    sections: Sections, scalars: dict[Scalar, int], table: ConjunctionTable, grids: Grids, lowered: Lowered
+) -> None:
+    """Add columns, the grids that schemas use, and the generic predicates with their sets."""
+    schemas = sections[Section.SCHEMAS].reshape(-1, SCHEMA_FIELDS)
+    used_grids = np.unique(schemas[:, SchemaField.GRID : SchemaField.GRID + 3])
+    used_grids = used_grids[used_grids >= 0]
+    records, parts = [], [np.zeros(0, np.int32)]
+    start = 0
+    for new, grid in enumerate(used_grids):
+        boundary = grids.boundary[grids.start[grid] : grids.start[grid + 1]]
+        records.append((grids.column[grid], grids.level[grid], start, len(boundary)))
+        parts.append(boundary)
+        start += len(boundary)
+        where = schemas[:, SchemaField.GRID : SchemaField.GRID + 3] == grid
+        schemas[:, SchemaField.GRID : SchemaField.GRID + 3][where] = new
+        schemas[:, SchemaField.COLUMN : SchemaField.COLUMN + 3][where] = grids.column[grid]
+    sections[Section.BUCKETS] = np.array(records, np.int32).reshape(-1)
+    sections[Section.BOUNDARIES] = np.concatenate(parts)
+    columns = np.zeros((len(table.columns), 4), np.int32)
+    slot = multiples = 0
+    for c, column in enumerate(table.columns):
+        columns[c] = 2 * len(column.constants) + 1, slot, multiples if column.multiple else -1, 1
+        # A multiple column has three slots: its least code, its greatest code, and whether it is present.
+        slot += 3 if column.multiple else 1
+        multiples += column.multiple
+    sections[Section.COLUMNS] = columns.reshape(-1)
+    sections[Section.GENERIC] = lowered.generic.reshape(-1)
+    sections[Section.SET_OFFSET] = table.set_offset.astype(np.int32)
+    sections[Section.SET_LOW] = table.set_low.astype(np.int32)
+    sections[Section.SET_HIGH] = table.set_high.astype(np.int32)
+    scalars[Scalar.SLOTS] = slot
+    scalars[Scalar.MULTIPLES] = multiples

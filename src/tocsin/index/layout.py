@@ -1,0 +1,190 @@
+"""Layout: the sections of a segment, in one buffer of bytes with a directory of offsets.
+
+A kernel takes the buffer and the directory instead of thirty arrays: one signature, a cheap call, and a file that is
+mapped is used as it lies. Written by index/build.py, stored by index/segment_file.py, viewed by index/segment.py and
+by every kernel in matching/columnar/.
+
+directory[2 * section] is the section's offset in bytes, directory[2 * section + 1] its length in bytes;
+directory[SCALARS + scalar] holds a number.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.index.jit import helper
+
+Bytes = npt.NDArray[np.uint8]
+Directory = npt.NDArray[np.int64]
+
+ALIGNMENT = 64
+# Decoding reads and writes whole vectors of 8 numbers, for a word of 64 rows.
+PADDING_ROWS = 64
+
+
+class Section(IntEnum):
+    """The sections of a segment, in the order of the file."""
+
+    NUMBERS = 0  # int32 per row: subscription number; ~row where the row has checks
+    ATOMS = 1  # uint16, per stripe: rows x width, row-major
+    STRIPE_ROW = 2  # int32 per stripe, and one past the end: its first row
+    STRIPE_DATA = 3  # int32 per stripe: position of its first atom in ATOMS
+    STRIPE_WIDTH = 4  # uint8 per stripe: atoms per row (at least 2)
+    LEAD_STRIPE = 5  # int32, ascending: stripes that have leads
+    LEAD_START = 6  # int32 per stripe with leads, and one past the end: position in LEAD_ROW
+    LEAD_ROW = 7  # int32: rows (within the stripe) where the first atom changes, and one past the end of the stripe
+    BLOCK_STRIPE = 8  # int32 per block, and one past the end: its first stripe
+    BLOCK_LOCAL = 9  # int32 per block, and one past the end: its first local group
+    BLOCK_DENSE = 10  # int32 per block, and one past the end: position in DENSE_LIST
+    BLOCK_NEXT = 11  # uint8 per block: 1 where the next block belongs to the same cluster
+    LOCAL_GROUP = 12  # uint16 per local group: group number
+    LOCAL_START = 13  # int32 per local group, and one past the end: position in LOCAL_VALUE
+    LOCAL_VALUE = 14  # int32: codes (for GENERIC: numbers of generic predicates), ascending within a local group
+    DENSE_LIST = 15  # uint16: dense groups that a block's rows use, in fill order
+    GROUPS = 16  # int32 x 4 per group: column, atom kind, first atom (-1: local), atoms (dense) or 0
+    SCHEMAS = 17  # int64 x 16 per access schema, see SchemaField
+    PROBE_KEY = 18  # uint64: keys of the hash tables of all access schemas
+    PROBE_BLOCK = 19  # int32: first block of a cluster by slot of a hash table or by key; -1 none
+    BUCKETS = 20  # int32 x 4 per bucket grid: column, level, position in BOUNDARIES, boundaries
+    BOUNDARIES = 21  # int32: codes at which a new bucket starts, ascending
+    COLUMNS = 22  # int32 x 4 per column: codes, slot, position among the multiple columns (-1: unique), used
+    GENERIC = 23  # int32 x 4 per generic predicate: column, predicate kind, low, high (see compile/table.py)
+    SET_OFFSET = 24  # int32 per set, and one past the end
+    SET_LOW = 25  # int32
+    SET_HIGH = 26  # int32
+    CHECKED_ROW = 27  # int32, ascending: rows that have checks
+    CHECKED_NUMBER = 28  # int32 per such row: subscription number
+    CHECKED_OFFSET = 29  # int32 per such row, and one past the end: position in CHECKED_CHECK
+    CHECKED_CHECK = 30  # int32: check numbers
+    REPEATED = 31  # uint8 per 8 subscriptions: bit set where a subscription has several rows; empty if none has
+    CREATED = 32  # int64 per subscription, or empty: seq of its creation
+    DELETED = 33  # int64 per subscription, or empty: seq of its deletion
+    LEASE_START = 34  # int64 per subscription, or empty: microseconds
+    LEASE_END = 35  # int64 per subscription, or empty: microseconds
+    IDS = 36  # int64 per subscription, or UTF-8 text
+    ID_OFFSET = 37  # int64 per subscription and one past the end, where ids are texts
+    CONSTANTS = 38  # the constants of all columns
+    NAMES = 39  # UTF-8 JSON: attributes, derivations, kinds of constants, checks
+
+
+class Scalar(IntEnum):
+    """The numbers of a segment that are not arrays."""
+
+    SUBSCRIPTIONS = 0
+    ROWS = 1
+    BLOCKS = 2
+    DENSE_ATOMS = 3  # atoms 0 (false), 1 (true) and all dense atoms; local atoms of a block come after
+    ROOT = 4  # first block of the root cluster, -1 if it has no row
+    SCHEMAS = 5
+    SLOTS = 6  # int32 per event in the event matrix
+    MULTIPLES = 7
+    GROUPS = 8
+    IDS_ARE_TEXT = 9
+    LARGEST_BLOCK = 10  # rows
+
+
+class SchemaField(IntEnum):
+    """Fields of an access schema (int64 each)."""
+
+    WIDTH = 0  # columns in the key, 1 to 3
+    COLUMN = 1  # .. 3
+    GRID = 4  # .. 6: bucket grid of the column, -1 where its code is the key
+    RADIX = 7  # .. 9: key = sum(value * radix)
+    START = 10  # of its table in PROBE_BLOCK
+    BITS = 11  # log2 of the slots of its hash table; -1: PROBE_BLOCK is addressed by the key itself
+    KEY_START = 12  # of its table in PROBE_KEY
+    MULTIPLE = 13  # position in the key of its multiple column, -1 none
+    KEYS = 14  # number of different keys possible
+
+
+SCHEMA_FIELDS = 16
+SCALARS = 2 * len(Section)
+DIRECTORY_LENGTH = SCALARS + 16
+
+# Atom kinds: how a residual predicate tests the codes that an event has in a column.
+EQ, NE, GE, LE, GENERIC = 0, 1, 2, 3, 4
+FALSE_ATOM, TRUE_ATOM = 0, 1
+ABSENT_CODE = -1
+
+
+def dtype_of(section: Section) -> np.dtype[Any]:
+    """Return the element type of a section."""
+    return np.dtype(_DTYPES.get(section, np.int32))
+
+
+_DTYPES: dict[Section, Any] = {
+    Section.ATOMS: np.uint16,
+    Section.STRIPE_WIDTH: np.uint8,
+    Section.BLOCK_NEXT: np.uint8,
+    Section.LOCAL_GROUP: np.uint16,
+    Section.DENSE_LIST: np.uint16,
+    Section.SCHEMAS: np.int64,
+    Section.PROBE_KEY: np.uint64,
+    Section.REPEATED: np.uint8,
+    Section.CREATED: np.int64,
+    Section.DELETED: np.int64,
+    Section.LEASE_START: np.int64,
+    Section.LEASE_END: np.int64,
+    Section.IDS: np.uint8,
+    Section.ID_OFFSET: np.int64,
+    Section.CONSTANTS: np.uint8,
+    Section.NAMES: np.uint8,
+}
+
+
+def pack(sections: dict[Section, npt.NDArray[Any]], scalars: dict[Scalar, int]) -> tuple[Bytes, Directory]:
+    """Return one buffer that holds all sections, each at a multiple of 64 bytes, and its directory."""
+    directory = np.zeros(DIRECTORY_LENGTH, np.int64)
+    position = 0
+    for section in Section:
+        array = sections.get(section)
+        size = 0 if array is None else array.nbytes
+        directory[2 * section], directory[2 * section + 1] = position, size
+        position += -(-size // ALIGNMENT) * ALIGNMENT
+    for scalar, value in scalars.items():
+        directory[SCALARS + scalar] = value
+    buffer = np.zeros(position, np.uint8)
+    for section, array in sections.items():
+        assert array.dtype == dtype_of(section), (section.name, array.dtype)
+        start = directory[2 * section]
+        buffer[start : start + array.nbytes] = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
+    return buffer, directory
+
+
+@helper
+def int32_section(buffer: Bytes, directory: Directory, section: int) -> npt.NDArray[np.int32]:
+    """Return the section as int32, without a copy."""
+    start = directory[2 * section]
+    return buffer[start : start + directory[2 * section + 1]].view(np.int32)
+
+
+@helper
+def int64_section(buffer: Bytes, directory: Directory, section: int) -> npt.NDArray[np.int64]:
+    """Return the section as int64, without a copy."""
+    start = directory[2 * section]
+    return buffer[start : start + directory[2 * section + 1]].view(np.int64)
+
+
+@helper
+def uint16_section(buffer: Bytes, directory: Directory, section: int) -> npt.NDArray[np.uint16]:
+    """Return the section as uint16, without a copy."""
+    start = directory[2 * section]
+    return buffer[start : start + directory[2 * section + 1]].view(np.uint16)
+
+
+@helper
+def uint8_section(buffer: Bytes, directory: Directory, section: int) -> Bytes:
+    """Return the section as bytes, without a copy."""
+    start = directory[2 * section]
+    return buffer[start : start + directory[2 * section + 1]]
+
+
+@helper
+def uint64_section(buffer: Bytes, directory: Directory, section: int) -> npt.NDArray[np.uint64]:
+    """Return the section as uint64, without a copy."""
+    start = directory[2 * section]
+    return buffer[start : start + directory[2 * section + 1]].view(np.uint64)

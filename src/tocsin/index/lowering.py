@@ -1,0 +1,223 @@
+"""Lowering: the predicates of a ConjunctionTable as atoms, and the access candidates among them.
+
+An atom is a test on one column: EQ v (some code is v), NE v (present, no code is v), GE v (some code >= v),
+LE v (some code <= v) or GENERIC i (one of the remaining predicates, by number). A two-sided range on a unique column
+is two atoms; on a multiple column it is generic, because two codes could satisfy one end each.
+An access candidate is an equality that a conjunction implies: EQ on a column, or the bucket of a grid that contains
+a narrow range. Read by index/plan.py (which candidates become keys) and index/build.py (the rest, as rows).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.compile.table import PredicateKind
+from tocsin.index.jit import kernel
+from tocsin.index.layout import EQ, GE, GENERIC, LE, NE
+
+if TYPE_CHECKING:
+    from tocsin.compile.table import ConjunctionTable
+    from tocsin.index.statistics import Statistics
+
+SOME_IN, NONE_IN = int(PredicateKind.SOME_IN), int(PredicateKind.NONE_IN)
+SOME_OF, NONE_OF = int(PredicateKind.SOME_OF), int(PredicateKind.NONE_OF)
+PRESENT, ABSENT, CHECK = int(PredicateKind.PRESENT), int(PredicateKind.ABSENT), int(PredicateKind.CHECK)
+
+GRID_LEVELS = (9, 7, 5, 3)
+NARROW = 0.13
+
+
+@dataclass(frozen=True, slots=True)
+class Grids:
+    """Equi-depth bucket grids: grid g splits column[g] at boundary[start[g]:start[g + 1]], finest grids first.
+
+    Code v lies in bucket number (count of boundaries <= v).
+    """
+
+    column: npt.NDArray[np.int32]
+    level: npt.NDArray[np.int32]
+    start: npt.NDArray[np.int64]
+    boundary: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """Atoms and access candidates of conjunctions 0 .. n-1, both grouped by conjunction."""
+
+    never: npt.NDArray[np.bool_]  # per conjunction: no event can satisfy it
+    atom_offset: npt.NDArray[np.int64]
+    atom_column: npt.NDArray[np.int32]
+    atom_kind: npt.NDArray[np.uint8]
+    atom_value: npt.NDArray[np.int32]
+    atom_selectivity: npt.NDArray[np.float32]
+    access_offset: npt.NDArray[np.int64]
+    access_column: npt.NDArray[np.int32]  # column, or columns + grid
+    access_value: npt.NDArray[np.int32]
+    access_selectivity: npt.NDArray[np.float32]
+    access_atom: npt.NDArray[np.int64]  # the EQ atom that the key would replace, -1 for a bucket
+    generic: npt.NDArray[np.int32]  # per generic predicate: column, kind, low, high
+
+
+def choose_grids(table: ConjunctionTable, statistics: Statistics) -> Grids:
+    """Return grids, also shifted by half a bucket, for the unique columns that have ranges."""
+    ranges = (table.kind == SOME_IN) & (table.high > table.low)
+    columns, level, parts = [], [], []
+    for column in np.unique(table.column[ranges]):
+        codes = 2 * len(table.columns[column].constants) + 1
+        if table.columns[column].multiple or codes < 33:
+            continue
+        start = statistics.start[column]
+        cumulative = statistics.cumulative[start : start + codes + 1]
+        for bits in GRID_LEVELS:
+            for shift in (0.0, 0.5):
+                quantiles = (np.arange(1 - int(2 * shift), 2**bits) + shift) / 2**bits * cumulative[-1]
+                boundary = np.unique(np.clip(np.searchsorted(cumulative, quantiles), 1, codes - 1))
+                columns.append(column)
+                level.append(bits)
+                parts.append(boundary.astype(np.int32))
+    start_of_grid = np.zeros(len(parts) + 1, np.int64)
+    np.cumsum([len(part) for part in parts], out=start_of_grid[1:])
+    return Grids(
+        np.array(columns, np.int32),
+        np.array(level, np.int32),
+        start_of_grid,
+        np.concatenate([*parts, np.zeros(0, np.int32)]),
+    )
+
+
+def lower(table: ConjunctionTable, statistics: Statistics, grids: Grids) -> Lowered:
+    """Return the atoms and access candidates of every conjunction."""
+    codes = np.array([2 * len(column.constants) + 1 for column in table.columns], np.int32)
+    multiple = np.array([column.multiple for column in table.columns], np.bool_)
+    generic, generic_number = _number_generic(table, codes, multiple)
+    parts = _lower(
+        table.offset, table.column, table.kind, table.low, table.high,
+        table.set_offset, table.set_low, table.set_high, codes, multiple, generic_number,
+        statistics.start, statistics.cumulative, grids.column, grids.level, grids.start, grids.boundary,
+    )  # fmt: skip
+    return Lowered(*parts, generic)
+
+
+def _number_generic(
+    table: ConjunctionTable, codes: npt.NDArray[np.int32], multiple: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Return the distinct predicates that may need a generic atom, and the number of each predicate's (-1: none)."""
+    kind = table.kind
+    ranged = ((kind == SOME_IN) & multiple[table.column]) | (kind == NONE_IN)
+    maybe = (kind == SOME_OF) | (kind == NONE_OF) | (kind == PRESENT) | (kind == ABSENT)
+    chosen = np.flatnonzero(maybe | (ranged & (table.high > table.low)))
+    number = np.full(len(kind), -1, np.int32)
+    if not len(chosen):
+        return np.zeros((0, 4), np.int32), number
+    fields = np.stack([table.column[chosen].astype(np.int32), kind[chosen].astype(np.int32),
+                       table.low[chosen], table.high[chosen]], axis=1)  # fmt: skip
+    bare = fields[:, 1] >= SOME_OF
+    fields[bare, 3] = fields[bare, 2]
+    fields[fields[:, 1] >= PRESENT, 2:] = 0
+    distinct, number[chosen] = np.unique(fields, axis=0, return_inverse=True)
+    return np.ascontiguousarray(distinct, np.int32), number
+
+
+@kernel
+def _lower(
+    offset, column, kind, low, high, set_offset, set_low, set_high, codes, multiple, generic_number,
+    cumulative_start, cumulative, grid_column, grid_level, grid_start, boundary,
+):  # type: ignore[no-untyped-def]  # fmt: skip
+    """Return the fields of Lowered; the meaning of each atom is in the module's head."""
+    n, m, columns = len(offset) - 1, len(column), len(codes)
+    never = np.zeros(n, np.bool_)
+    atom_offset, access_offset = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
+    atom_column, atom_kind = np.empty(2 * m, np.int32), np.empty(2 * m, np.uint8)
+    atom_value, atom_selectivity = np.empty(2 * m, np.int32), np.empty(2 * m, np.float32)
+    access_column, access_value = np.empty(m, np.int32), np.empty(m, np.int32)
+    access_selectivity, access_atom = np.empty(m, np.float32), np.empty(m, np.int64)
+    a, x = 0, 0
+    for i in range(n):
+        for j in range(offset[i], offset[i + 1]):
+            c, k = np.int32(column[j]), kind[j]
+            if k == CHECK:
+                continue
+            start, last = cumulative_start[c], codes[c] - 1
+            present = cumulative[start + last + 1]
+            first_kind, first, second = -1, np.int32(0), np.int32(-1)
+            share = present
+            if k == SOME_IN or k == NONE_IN:
+                l, h = max(low[j], np.int32(0)), min(high[j], last)
+                inside = cumulative[start + h + 1] - cumulative[start + l] if l <= h else 0.0
+                share = inside if k == SOME_IN else present - inside
+                if k == SOME_IN:
+                    if l > h:
+                        never[i] = True
+                    elif l == h:
+                        first_kind, first = EQ, l
+                    elif l == 0:
+                        first_kind, first = LE, h
+                        if h == last:
+                            first_kind, first = GE, l
+                    elif h == last:
+                        first_kind, first = GE, l
+                    elif multiple[c]:
+                        first_kind, first = GENERIC, generic_number[j]
+                    else:
+                        first_kind, first, second = GE, l, h
+                elif l == h:
+                    first_kind, first = NE, l
+                elif l > h or multiple[c]:
+                    first_kind, first = GENERIC, generic_number[j]
+                elif l == 0 and h == last:
+                    never[i] = True
+                elif l == 0:
+                    first_kind, first = GE, h + 1
+                elif h == last:
+                    first_kind, first = LE, l - 1
+                else:
+                    first_kind, first = GENERIC, generic_number[j]
+                if first_kind == GENERIC and generic_number[j] < 0:
+                    # No code lies in an empty interval: the column need only be present.
+                    first_kind, first = NE, codes[c]
+            elif k == PRESENT and not multiple[c]:
+                first_kind, first = GE, np.int32(0)
+            else:
+                first_kind, first = GENERIC, generic_number[j]
+                if k == SOME_OF or k == NONE_OF:
+                    inside = 0.0
+                    for s in range(set_offset[low[j]], set_offset[low[j] + 1]):
+                        l, h = max(set_low[s], np.int32(0)), min(set_high[s], last)
+                        if l <= h:
+                            inside += cumulative[start + h + 1] - cumulative[start + l]
+                    share = inside if k == SOME_OF else present - inside
+                elif k == ABSENT:
+                    share = 1.0 - present
+            if first_kind < 0:
+                continue
+            share = min(max(share, 1e-9), 1.0)
+            atom_column[a], atom_kind[a], atom_value[a], atom_selectivity[a] = c, first_kind, first, share
+            if first_kind == EQ:
+                access_column[x], access_value[x], access_selectivity[x], access_atom[x] = c, first, share, a
+                x += 1
+            elif k == SOME_IN and not multiple[c] and share < NARROW:
+                l, h = max(low[j], np.int32(0)), min(high[j], last)
+                for g in range(len(grid_column)):
+                    if grid_column[g] != c:
+                        continue
+                    part = boundary[grid_start[g] : grid_start[g + 1]]
+                    bucket = np.searchsorted(part, l, side="right")
+                    if bucket == np.searchsorted(part, h, side="right"):
+                        access_column[x], access_value[x] = columns + g, bucket
+                        access_selectivity[x], access_atom[x] = present / (1 << grid_level[g]), -1
+                        x += 1
+                        break
+            a += 1
+            if second >= 0:
+                atom_column[a], atom_kind[a], atom_value[a], atom_selectivity[a] = c, LE, second, share
+                a += 1
+        atom_offset[i + 1], access_offset[i + 1] = a, x
+    return (
+        never, atom_offset, atom_column[:a].copy(), atom_kind[:a].copy(), atom_value[:a].copy(),
+        atom_selectivity[:a].copy(), access_offset, access_column[:x].copy(), access_value[:x].copy(),
+        access_selectivity[:x].copy(), access_atom[:x].copy(),
+    )  # fmt: skip

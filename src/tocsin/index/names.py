@@ -1,0 +1,134 @@
+"""Names: what a segment stores besides integers for kernels: ids, constants of columns, attributes and checks.
+
+Written by index/build.py; read when a segment is opened, so that a worker can encode events with it. Domains are not
+stored: they come from the schema, by attribute.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.compile.table import Check, Column
+from tocsin.index.layout import Scalar, Section
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tocsin.compile.table import ConjunctionTable
+    from tocsin.schema import Domain
+
+_NARROW = (np.int8, np.int16, np.int32, np.int64)
+
+
+def names_sections(
+    sections: dict[Section, npt.NDArray[Any]], scalars: dict[Scalar, int], table: ConjunctionTable
+) -> None:
+    """Add IDS, ID_OFFSET, CONSTANTS and NAMES."""
+    parts: list[bytes] = []
+    columns = []
+    for column in table.columns:
+        kind, data = _encode_constants(column.constants)
+        parts.append(data + bytes(-len(data) % 8))
+        columns.append({
+            "attribute": column.attribute, "multiple": bool(column.multiple), "derivation": column.derivation,
+            "kind": kind, "count": len(column.constants), "bytes": len(data),
+        })  # fmt: skip
+    checks = [{"attribute": check.attribute, "expression": check.expression} for check in table.checks]
+    sections[Section.CONSTANTS] = np.frombuffer(b"".join(parts), np.uint8)
+    names = json.dumps({"columns": columns, "checks": checks}, sort_keys=True)
+    sections[Section.NAMES] = np.frombuffer(names.encode(), np.uint8)
+    if table.ids.dtype == object:
+        data, offset = _encode_texts(table.ids)
+        sections[Section.IDS], sections[Section.ID_OFFSET] = data, offset
+    else:
+        sections[Section.IDS] = table.ids.astype(np.int64).view(np.uint8)
+    scalars[Scalar.IDS_ARE_TEXT] = int(table.ids.dtype == object)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The columns and checks of a segment."""
+
+    columns: Sequence[Column]
+    checks: Sequence[Check]
+
+
+def read_names(
+    names: npt.NDArray[np.uint8], constants: npt.NDArray[np.uint8], domain_of: Callable[[str], Domain]
+) -> Names:
+    """Return the columns, with their constants and the domains of their attributes, and the checks."""
+    document = json.loads(names.tobytes())
+    columns = []
+    position = 0
+    for column in document["columns"]:
+        data = constants[position : position + column["bytes"]]
+        position += column["bytes"] + -column["bytes"] % 8
+        decoded = _decode_constants(column["kind"], column["count"], data)
+        attribute = column["attribute"]
+        columns.append(Column(attribute, domain_of(attribute), column["multiple"], column["derivation"], decoded))
+    return Names(columns, [Check(check["attribute"], check["expression"]) for check in document["checks"]])
+
+
+def read_ids(ids: npt.NDArray[np.uint8], offset: npt.NDArray[np.int64], are_text: bool) -> npt.NDArray[Any]:
+    """Return the identity of each subscription: int64, or texts as objects."""
+    return _decode_texts(ids, offset) if are_text else ids.view(np.int64)
+
+
+def _encode_constants(constants: npt.NDArray[Any]) -> tuple[str, bytes]:
+    if constants.dtype.kind in "iu":
+        narrow = next(t for t in _NARROW if not len(constants) or _fits(constants, t))
+        return np.dtype(narrow).name, constants.astype(narrow).tobytes()
+    if constants.dtype.kind == "f":
+        return "float64", constants.astype(np.float64).tobytes()
+    if all(isinstance(constant, str) for constant in constants):
+        data, offset = _encode_texts(constants)
+        return "text", offset.tobytes() + data.tobytes()
+    return "numbers", json.dumps([_tag_number(number) for number in constants]).encode()
+
+
+def _fits(constants: npt.NDArray[Any], narrow: type[np.signedinteger[Any]]) -> bool:
+    limits = np.iinfo(narrow)
+    return bool(limits.min <= constants[0] and constants[-1] <= limits.max)
+
+
+def _decode_constants(kind: str, count: int, data: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
+    if kind == "text":
+        return _decode_texts(data[8 * (count + 1) :], data[: 8 * (count + 1)].view(np.int64))
+    if kind == "numbers":
+        numbers = np.empty(count, object)
+        numbers[:] = [_untag_number(text) for text in json.loads(data.tobytes())]
+        return numbers
+    values = data.view(np.dtype(kind))
+    return values if kind == "float64" else values.astype(np.int64)
+
+
+def _encode_texts(texts: npt.NDArray[Any]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    offset = np.zeros(len(encoded) + 1, np.int64)
+    np.cumsum([len(data) for data in encoded], out=offset[1:])
+    return np.frombuffer(b"".join(encoded), np.uint8), offset
+
+
+def _decode_texts(data: npt.NDArray[np.uint8], offset: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    joined = data.tobytes()
+    texts = np.empty(len(offset) - 1, object)
+    texts[:] = [joined[a:b].decode("utf-8", "surrogatepass") for a, b in zip(offset[:-1], offset[1:], strict=True)]
+    return texts
+
+
+def _tag_number(number: Any) -> str:
+    if isinstance(number, float):
+        return f"f{float(number).hex()}"
+    return f"d{number}" if isinstance(number, Decimal) else f"i{int(number)}"
+
+
+def _untag_number(text: str) -> int | float | Decimal:
+    if text[0] == "f":
+        return float.fromhex(text[1:])
+    return Decimal(text[1:]) if text[0] == "d" else int(text[1:])

@@ -1,0 +1,213 @@
+"""The planner: which access schemas a segment has, and under which of them each conjunction lives.
+
+An access schema is one to three columns (or bucket grids of columns) whose values form a key; conjunctions with the
+same key are a cluster, which only events with that key visit. Rule: minimise, over a sample of the conjunctions,
+
+    sum over conjunctions of P(an event visits its cluster) * row cost  +  schemas * probe cost
+
+greedily: take the schema that saves most, until none saves more than its probe costs; then drop those that later
+ones made useless. What no schema improves lives in the root cluster, which every event visits.
+Input from index/lowering.py; the result goes to index/build.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.index.jit import kernel
+
+if TYPE_CHECKING:
+    from tocsin.index.lowering import Lowered
+
+MAX_WIDTH = 3
+MAX_SCHEMAS = 64
+MAX_KEYS = 2**62
+SAMPLE = 20_000
+_NO_ACCESS = np.float32(2.0)
+
+Schema = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCosts:
+    """Estimated nanoseconds per event: for a row of a visited cluster, and for the probe of a schema."""
+
+    row: float = 0.1
+    probe: float = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Per conjunction: its schema (-1: the root cluster), its key there, and the atoms that the key replaces."""
+
+    schemas: list[Schema]
+    schema: npt.NDArray[np.int32]
+    key: npt.NDArray[np.uint64]
+    replaced: npt.NDArray[np.bool_]  # per atom
+
+
+@dataclass(frozen=True, slots=True)
+class AccessColumns:
+    """What keys are made of: the columns, then the bucket grids; `values` is the number of values of each."""
+
+    values: npt.NDArray[np.int64]
+    multiple: npt.NDArray[np.bool_]
+
+    def allows(self, schema: Schema) -> bool:
+        """Return whether keys of the schema fit 62 bits and have at most one multiple column."""
+        keys = 1
+        for access in schema:
+            keys *= int(self.values[access])
+        return keys < MAX_KEYS and sum(bool(self.multiple[access]) for access in schema) <= 1
+
+
+def choose_schemas(lowered: Lowered, access: AccessColumns, costs: PlanCosts) -> list[Schema]:
+    """Return the access schemas by the rule in the module's head, most useful first."""
+    n = len(lowered.never)
+    if n * costs.row <= costs.probe or not len(lowered.access_column):
+        return []
+    # Evenly spaced, not random: the same conjunctions give the same plan.
+    sample = np.arange(0, n, max(1, -(-n // SAMPLE)))
+    weight = n / len(sample) * costs.row
+    selectivity = _selectivity_matrix(
+        sample, len(access.values), lowered.access_offset, lowered.access_column, lowered.access_selectivity
+    )
+    return _Greedy(selectivity, access, weight, costs.probe).run()
+
+
+class _Greedy:
+    """The greedy choice over a sample; `share[row]` is the probability that an event visits the row so far."""
+
+    def __init__(
+        self, selectivity: npt.NDArray[np.float32], access: AccessColumns, weight: float, probe: float
+    ) -> None:
+        self.selectivity, self.access, self.weight, self.probe = selectivity, access, weight, probe
+        self.has = selectivity < 1.5
+        self.useful = [int(a) for a in np.flatnonzero(self.has.sum(axis=0) >= self._fewest())]
+        self.candidates: dict[Schema, tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]] = {}
+
+    def _fewest(self) -> float:
+        # A schema must save more than its probe, so that it needs this many rows at least.
+        return max(1.0, self.probe / self.weight)
+
+    def run(self) -> list[Schema]:
+        share = np.ones(len(self.selectivity), np.float32)
+        for width in (1, 2):
+            for schema in combinations(self.useful, width):
+                self._consider(schema)
+        chosen: list[Schema] = []
+        while len(chosen) < MAX_SCHEMAS:
+            best = self._best(share, chosen)
+            if best is None:
+                break
+            chosen.append(best)
+            rows, selectivity = self.candidates[best]
+            share[rows] = np.minimum(share[rows], selectivity)
+            if len(best) < MAX_WIDTH:
+                for a in self.useful:
+                    if a not in best:
+                        self._consider(tuple(sorted((*best, a))))
+        return self._prune(chosen)
+
+    def _consider(self, schema: Schema) -> None:
+        if schema in self.candidates or not self.access.allows(schema):
+            return
+        has = self.has[:, schema[0]]
+        for a in schema[1:]:
+            has = has & self.has[:, a]
+        rows = np.flatnonzero(has)
+        if len(rows) >= self._fewest():
+            product = self.selectivity[rows, schema[0]].copy()
+            for a in schema[1:]:
+                product *= self.selectivity[rows, a]
+            self.candidates[schema] = (rows, product)
+
+    def _best(self, share: npt.NDArray[np.float32], chosen: list[Schema]) -> Schema | None:
+        best, most = None, 0.0
+        for schema, (rows, selectivity) in self.candidates.items():
+            if len(rows) * self.weight - self.probe <= most or schema in chosen:
+                continue
+            saved = float(np.maximum(share[rows] - selectivity, 0).sum()) * self.weight - self.probe
+            if saved > most:
+                best, most = schema, saved
+        return best
+
+    def _prune(self, chosen: list[Schema]) -> list[Schema]:
+        shares = np.full((len(chosen) + 1, len(self.selectivity)), _NO_ACCESS, np.float32)
+        shares[-1] = 1.0
+        for i, schema in enumerate(chosen):
+            rows, selectivity = self.candidates[schema]
+            shares[i, rows] = selectivity
+        while chosen:
+            ranked = np.sort(np.partition(shares, 1, axis=0)[:2], axis=0)
+            owner = np.argmin(shares, axis=0)
+            gain = np.bincount(owner, (ranked[1] - ranked[0]) * self.weight, minlength=len(chosen) + 1)[:-1]
+            least = int(np.argmin(gain))
+            if gain[least] >= self.probe:
+                break
+            del chosen[least]
+            shares = np.delete(shares, least, axis=0)
+        return chosen
+
+
+def place(lowered: Lowered, access: AccessColumns, schemas: list[Schema]) -> Placement:
+    """Return where each conjunction lives: under the schema that the fewest events pass, the first of equals."""
+    width = np.array([len(schema) for schema in schemas], np.int64)
+    members = np.full((max(1, len(schemas)), MAX_WIDTH), -1, np.int64)
+    for i, schema in enumerate(schemas):
+        members[i, : len(schema)] = schema
+    schema, key, replaced = _place(
+        lowered.access_offset, lowered.access_column, lowered.access_value, lowered.access_selectivity,
+        lowered.access_atom, width, members, access.values, len(lowered.atom_column),
+    )  # fmt: skip
+    return Placement(schemas, schema, key, replaced)
+
+
+@kernel
+def _selectivity_matrix(sample, accesses, access_offset, access_column, access_selectivity):  # type: ignore[no-untyped-def]
+    """Return selectivity[row, access column] of the sampled conjunctions, 2 where they have no candidate."""
+    matrix = np.full((len(sample), accesses), _NO_ACCESS, np.float32)
+    for row in range(len(sample)):
+        for x in range(access_offset[sample[row]], access_offset[sample[row] + 1]):
+            c = access_column[x]
+            matrix[row, c] = min(matrix[row, c], access_selectivity[x])
+    return matrix
+
+
+@kernel
+def _place(
+    access_offset, access_column, access_value, access_selectivity, access_atom, width, members, values, atoms
+):  # type: ignore[no-untyped-def]  # fmt: skip
+    """Return schema, key and replaced of Placement."""
+    n = len(access_offset) - 1
+    schema, key, replaced = np.full(n, -1, np.int32), np.zeros(n, np.uint64), np.zeros(atoms, np.bool_)
+    candidate = np.full(len(values), -1, np.int64)
+    for i in range(n):
+        for x in range(access_offset[i], access_offset[i + 1]):
+            candidate[access_column[x]] = x
+        best, chosen = np.float32(1.0), -1
+        for s in range(len(width)):
+            product = np.float32(1.0)
+            for t in range(width[s]):
+                x = candidate[members[s, t]]
+                product = product * access_selectivity[x] if x >= 0 else np.float32(2.0)
+                if product > best:
+                    break
+            if product < best:
+                best, chosen = product, s
+        if chosen >= 0:
+            packed = np.uint64(0)
+            for t in range(width[chosen]):
+                x = candidate[members[chosen, t]]
+                packed = packed * np.uint64(values[members[chosen, t]]) + np.uint64(access_value[x])
+                if access_atom[x] >= 0:
+                    replaced[access_atom[x]] = True
+            schema[i], key[i] = chosen, packed
+        for x in range(access_offset[i], access_offset[i + 1]):
+            candidate[access_column[x]] = -1
+    return schema, key, replaced

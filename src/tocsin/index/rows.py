@@ -1,0 +1,237 @@
+"""Rows: the kernels that turn conjunctions, ordered by cluster, into blocks, stripes and rows of atom numbers.
+
+Called by index/build.py, in the order of this file. A block is a cluster, or a part of one whose local atoms would
+not fit 16 bits. A stripe is the rows of a block that have the same number of atoms.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tocsin.index.jit import kernel
+
+# Blocks of fewer rows are one stripe (padded with TRUE atoms) and are matched event by event.
+SMALL_BLOCK = 16
+MIN_WIDTH = 2
+# Stripes of so many rows get leads, if at least LEAD_RUN rows share a lead on average.
+LEAD_ROWS = 512
+LEAD_RUN = 8
+TRUE_ATOM = 1
+
+
+@kernel
+def lead_keys(atom_offset, atom_column, atom_kind, atom_value, atom_selectivity, replaced):  # type: ignore[no-untyped-def]
+    """Return per conjunction a key of its most selective remaining atom, so that neighbours share atoms."""
+    n = len(atom_offset) - 1
+    keys = np.zeros(n, np.uint64)
+    for i in range(n):
+        best, chosen = np.float32(3.0), -1
+        for j in range(atom_offset[i], atom_offset[i + 1]):
+            if not replaced[j] and atom_selectivity[j] < best:
+                best, chosen = atom_selectivity[j], j
+        if chosen >= 0:
+            keys[i] = (np.uint64(atom_column[chosen] * 5 + atom_kind[chosen] + 1) << np.uint64(32)) | np.uint64(
+                atom_value[chosen]
+            )
+    return keys
+
+
+@kernel
+def cut_blocks(order, cluster_start, atom_offset, is_local, local_limit):  # type: ignore[no-untyped-def]
+    """Return where blocks start (and the end), and 1 per block that the next continues.
+
+    A block has at most local_limit uses of local atoms.
+    """
+    starts, continued = [0], [0]
+    starts.pop()
+    continued.pop()
+    for cluster in range(len(cluster_start) - 1):
+        uses = 0
+        starts.append(cluster_start[cluster])
+        for r in range(cluster_start[cluster], cluster_start[cluster + 1]):
+            mine = 0
+            for j in range(atom_offset[order[r]], atom_offset[order[r] + 1]):
+                mine += is_local[j]
+            if uses + mine > local_limit:
+                starts.append(r)
+                continued.append(1)
+                uses = 0
+            uses += mine
+        continued.append(0)
+    starts.append(len(order))
+    return np.array(starts, dtype=np.int64), np.array(continued, dtype=np.int64).astype(np.uint8)
+
+
+@kernel
+def local_uses(order, block_start, atom_offset, is_local):  # type: ignore[no-untyped-def]
+    """Return the local atoms in order of their rows, and the block of each."""
+    count = 0
+    for j in range(len(is_local)):
+        count += is_local[j]
+    atom, block = np.empty(count, np.int64), np.empty(count, np.int64)
+    u = 0
+    for b in range(len(block_start) - 1):
+        for r in range(block_start[b], block_start[b + 1]):
+            for j in range(atom_offset[order[r]], atom_offset[order[r] + 1]):
+                if is_local[j]:
+                    atom[u], block[u] = j, b
+                    u += 1
+    return atom[:u].copy(), block[:u].copy()
+
+
+@kernel
+def number_local(use_order, use_block, value_key, blocks, first_number):  # type: ignore[no-untyped-def]
+    """Return per use its atom number in its block, and the local groups and values of all blocks.
+
+    Within a block, distinct (group, value) are numbered from first_number in ascending order.
+    """
+    uses = len(use_order)
+    number = np.zeros(uses, np.uint16)
+    group, start = np.empty(uses, np.uint16), np.empty(uses + 1, np.int32)
+    value, block_local = np.empty(uses, np.int32), np.zeros(blocks + 1, np.int32)
+    groups, values, first_value = 0, 0, 0
+    for u in range(uses):
+        i = use_order[u]
+        new_block = u == 0 or use_block[i] != use_block[use_order[u - 1]]
+        if new_block:
+            first_value = values
+        if new_block or value_key[i] != value_key[use_order[u - 1]]:
+            if new_block or value_key[i] >> np.uint64(32) != value_key[use_order[u - 1]] >> np.uint64(32):
+                group[groups] = value_key[i] >> np.uint64(32)
+                start[groups] = values
+                groups += 1
+                block_local[use_block[i] + 1] += 1
+            value[values] = np.int64(value_key[i] & np.uint64(0xFFFFFFFF))
+            values += 1
+        number[i] = first_number + values - 1 - first_value
+    start[groups] = values
+    for b in range(blocks):
+        block_local[b + 1] += block_local[b]
+    return number, group[:groups].copy(), start[: groups + 1].copy(), value[:values].copy(), block_local
+
+
+@kernel
+def row_keys(order, block_start, atom_offset, atom_selectivity, replaced, atom_number):  # type: ignore[no-untyped-def]
+    """Return per row its width, a key to sort rows within a block by, and its atoms, most selective first."""
+    n = len(order)
+    widths, keys = np.empty(n, np.uint8), np.empty(n, np.uint64)
+    atoms = np.empty(len(atom_number) + MIN_WIDTH * n, np.uint16)
+    offset = np.zeros(n + 1, np.int64)
+    selectivity = np.empty(65_536, np.float32)
+    p = 0
+    for b in range(len(block_start) - 1):
+        widest = MIN_WIDTH
+        for r in range(block_start[b], block_start[b + 1]):
+            s = p
+            for j in range(atom_offset[order[r]], atom_offset[order[r] + 1]):
+                if replaced[j]:
+                    continue
+                q = p
+                while q > s and (
+                    selectivity[q - 1 - s] > atom_selectivity[j]
+                    or (selectivity[q - 1 - s] == atom_selectivity[j] and atoms[q - 1] > atom_number[j])
+                ):
+                    atoms[q], selectivity[q - s] = atoms[q - 1], selectivity[q - 1 - s]
+                    q -= 1
+                atoms[q], selectivity[q - s] = atom_number[j], atom_selectivity[j]
+                p += 1
+            while p - s < MIN_WIDTH:
+                atoms[p] = TRUE_ATOM
+                p += 1
+            widths[r], offset[r + 1] = p - s, p
+            widest = max(widest, p - s)
+        small = block_start[b + 1] - block_start[b] < SMALL_BLOCK
+        for r in range(block_start[b], block_start[b + 1]):
+            key = np.uint64(min(np.int64(widths[r]), 255))
+            for z in range(3):
+                key <<= np.uint64(16)
+                if z < widths[r]:
+                    key |= np.uint64(atoms[offset[r] + z])
+            if small:
+                widths[r] = widest
+                key &= np.uint64(0xFFFFFFFFFFFF)
+            keys[r] = key
+    return widths, keys, atoms, offset
+
+
+@kernel
+def write_rows(sorted_rows, block_start, widths, row_atoms, row_offset, atom_group, is_local, replaced, atom_offset, order, groups):  # type: ignore[no-untyped-def]
+    """Return ATOMS, STRIPE_ROW, STRIPE_DATA, STRIPE_WIDTH, BLOCK_STRIPE, DENSE_LIST and BLOCK_DENSE."""
+    n, blocks = len(sorted_rows), len(block_start) - 1
+    total = 0
+    for r in range(n):
+        total += np.int64(widths[r])
+    atoms = np.empty(total, np.uint16)
+    stripe_row, stripe_data, stripe_width = [0], [0], [0]
+    block_stripe, block_dense = np.zeros(blocks + 1, np.int32), np.zeros(blocks + 1, np.int32)
+    dense_list = [0]
+    used = np.full(groups + 1, -1, np.int64)
+    p = 0
+    for b in range(blocks):
+        for position in range(block_start[b], block_start[b + 1]):
+            r = sorted_rows[position]
+            if position == block_start[b] or widths[r] != widths[sorted_rows[position - 1]]:
+                stripe_row.append(position)
+                stripe_data.append(p)
+                stripe_width.append(np.int64(widths[r]))
+            end = p + np.int64(widths[r])
+            for q in range(row_offset[r], row_offset[r + 1]):
+                atoms[p] = row_atoms[q]
+                p += 1
+            while p < end:
+                atoms[p] = TRUE_ATOM
+                p += 1
+            for j in range(atom_offset[order[r]], atom_offset[order[r] + 1]):
+                if not is_local[j] and not replaced[j]:
+                    used[atom_group[j]] = b
+        block_stripe[b + 1] = len(stripe_row) - 1
+        if block_start[b + 1] - block_start[b] >= SMALL_BLOCK:
+            for g in range(groups):
+                if used[g] == b:
+                    dense_list.append(g)
+        block_dense[b + 1] = len(dense_list) - 1
+    stripe_row.append(n)
+    return (
+        atoms,
+        np.array(stripe_row[1:], dtype=np.int64).astype(np.int32),
+        np.array(stripe_data, dtype=np.int64).astype(np.int32)[1:].copy(),
+        np.array(stripe_width, dtype=np.int64).astype(np.uint8)[1:].copy(),
+        block_stripe,
+        np.array(dense_list, dtype=np.int64).astype(np.uint16)[1:].copy(),
+        block_dense,
+    )
+
+
+@kernel
+def find_leads(atoms, stripe_row, stripe_data, stripe_width):  # type: ignore[no-untyped-def]
+    """Return LEAD_STRIPE, LEAD_START and LEAD_ROW: where the first atom changes within large stripes."""
+    stripes, starts, lead = [np.int32(0)], [np.int32(0)], [np.int32(0)]
+    for s in range(len(stripe_width)):
+        n = np.int64(stripe_row[s + 1] - stripe_row[s])
+        if n < LEAD_ROWS:
+            continue
+        width, base, changes = np.int64(stripe_width[s]), np.int64(stripe_data[s]), 1
+        for r in range(1, n):
+            changes += atoms[base + r * width] != atoms[base + (r - 1) * width]
+        if changes * LEAD_RUN > n:
+            continue
+        stripes.append(np.int32(s))
+        for r in range(n):
+            if r == 0 or atoms[base + r * width] != atoms[base + (r - 1) * width]:
+                lead.append(np.int32(r))
+        lead.append(np.int32(n))
+        starts.append(np.int32(len(lead) - 1))
+    return np.array(stripes[1:], dtype=np.int32), np.array(starts, dtype=np.int32), np.array(lead[1:], dtype=np.int32)
+
+
+@kernel
+def hash_table(keys, blocks, bits):  # type: ignore[no-untyped-def]
+    """Return open-addressing tables of keys and blocks with 2**bits slots; block -1 marks an empty slot."""
+    slots = np.int64(1) << bits
+    table_key, table_block = np.zeros(slots, np.uint64), np.full(slots, -1, np.int32)
+    for i in range(len(keys)):
+        h = np.int64((keys[i] * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - bits))
+        while table_block[h] >= 0:
+            h = (h + 1) & (slots - 1)
+        table_key[h], table_block[h] = keys[i], blocks[i]
+    return table_key, table_block

@@ -1,0 +1,200 @@
+"""Segment: an immutable index over a batch of conjunctions, as one buffer of flat arrays.
+
+Built by index/build.py, stored by index/segment_file.py, read by the kernels of matching/columnar/, checked by
+index/check.py. The picture, and what each section holds: docs/engine.md and index/layout.py.
+
+Rows die in place: the last atom of a dead row is FALSE. In a mapped segment that write goes to a private page, so
+that the file and the other processes do not see it (tombstones reach those through the manifest).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.index.jit import kernel
+from tocsin.index.layout import (
+    FALSE_ATOM,
+    SCALARS,
+    Bytes,
+    Directory,
+    Scalar,
+    Section,
+    dtype_of,
+    int32_section,
+    uint8_section,
+    uint16_section,
+)
+from tocsin.index.names import Names, read_ids, read_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tocsin.compile.table import Check, Column
+    from tocsin.schema import Domain
+
+
+FOREVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentStats:
+    """Figures of a whole segment."""
+
+    subscriptions: int
+    rows: int
+    clusters: int
+    blocks: int
+    root_rows: int
+    schemas: list[tuple[str, ...]]
+    dense_atoms: int
+    local_atoms: int
+    bytes_total: int
+    bytes_per_subscription: float  # of the index itself: without ids, names, constants and lifetimes
+
+
+class Segment:
+    """The sections of one segment; subscriptions are numbered 0 .. subscriptions-1, `ids` says who they are."""
+
+    def __init__(self, buffer: Bytes, directory: Directory, columns: Sequence[Column] | None = None) -> None:
+        self.buffer, self.directory = buffer, directory
+        self._given_columns = columns
+        self.domain_of: Callable[[str], Domain] | None = None
+        self.dead = 0
+        self._deleted: npt.NDArray[np.int64] | None = None
+
+    def section(self, section: Section) -> npt.NDArray[Any]:
+        """Return a section as an array, without a copy."""
+        start, size = self.directory[2 * section], self.directory[2 * section + 1]
+        return self.buffer[start : start + size].view(dtype_of(section))
+
+    def scalar(self, scalar: Scalar) -> int:
+        return int(self.directory[SCALARS + scalar])
+
+    def __len__(self) -> int:
+        return self.scalar(Scalar.SUBSCRIPTIONS)
+
+    @cached_property
+    def names(self) -> Names:
+        """The columns and checks."""
+        domains: dict[str, Any] = {column.attribute: column.domain for column in self._given_columns or ()}
+        domain_of = self.domain_of or domains.__getitem__
+        return read_names(self.section(Section.NAMES), self.section(Section.CONSTANTS), domain_of)
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        return self.names.columns
+
+    @property
+    def checks(self) -> Sequence[Check]:
+        return self.names.checks
+
+    @cached_property
+    def ids(self) -> npt.NDArray[Any]:
+        """The identity of each subscription."""
+        return read_ids(
+            self.section(Section.IDS), self.section(Section.ID_OFFSET), bool(self.scalar(Scalar.IDS_ARE_TEXT))
+        )
+
+    @cached_property
+    def _rows_of(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """The rows in order of their subscription, and where each subscription starts among them."""
+        numbers = self.numbers_of_rows()
+        start = np.zeros(len(self) + 1, np.int32)
+        np.cumsum(np.bincount(numbers, minlength=len(self)), out=start[1:])
+        return np.argsort(numbers, kind="stable").astype(np.int32), start
+
+    def rows_of(self, number: int) -> npt.NDArray[np.int32]:
+        """Return the rows of a subscription."""
+        rows, start = self._rows_of
+        return rows[start[number] : start[number + 1]]
+
+    def numbers_of_rows(self) -> npt.NDArray[np.int32]:
+        """Return the subscription number of each row."""
+        numbers = self.section(Section.NUMBERS)[: self.scalar(Scalar.ROWS)].copy()
+        numbers[self.section(Section.CHECKED_ROW)] = self.section(Section.CHECKED_NUMBER)
+        return numbers
+
+    def kill(self, numbers: npt.NDArray[np.int64]) -> None:
+        """Make subscriptions match nothing any more: about 50 ns each, visible to the next match."""
+        rows, start = self._rows_of
+        chosen = np.concatenate([rows[start[n] : start[n + 1]] for n in numbers.tolist()] or [rows[:0]])
+        self.dead += kill_rows(self.buffer, self.directory, np.ascontiguousarray(chosen))
+
+    def lifetimes(self) -> tuple[npt.NDArray[np.int64], ...]:
+        """Return created, deleted, lease start and lease end of each subscription; empty arrays stand for always.
+
+        A subscription is live for an event when created < seq < deleted and lease_start <= arrival < lease_end.
+        """
+        deleted = self.section(Section.DELETED) if self._deleted is None else self._deleted
+        return (
+            self.section(Section.CREATED), deleted, self.section(Section.LEASE_START), self.section(Section.LEASE_END)
+        )  # fmt: skip
+
+    def delete(self, numbers: npt.NDArray[np.int64], seq: int) -> None:
+        """Make subscriptions match no event from seq on, but still events before it."""
+        if self._deleted is None:
+            stored = self.section(Section.DELETED)
+            self._deleted = stored.copy() if len(stored) else np.full(len(self), FOREVER, np.int64)
+        self._deleted[numbers] = np.minimum(self._deleted[numbers], seq)
+
+    def alive_rows(self) -> npt.NDArray[np.bool_]:
+        """Return per row whether it is alive."""
+        return rows_alive(self.buffer, self.directory)
+
+    def stats(self) -> SegmentStats:
+        """Return figures of the whole segment."""
+        from tocsin.index.explain import describe_schemas
+
+        core = [s for s in Section if s < Section.CREATED and s != Section.NAMES]
+        size = sum(int(self.directory[2 * section + 1]) for section in core)
+        next_block = self.section(Section.BLOCK_NEXT)
+        stripe_row, block_stripe = self.section(Section.STRIPE_ROW), self.section(Section.BLOCK_STRIPE)
+        root_end = int(np.argmin(next_block)) + 1 if self.scalar(Scalar.ROOT) >= 0 else 0
+        return SegmentStats(
+            subscriptions=len(self),
+            rows=self.scalar(Scalar.ROWS),
+            clusters=int((next_block == 0).sum()),
+            blocks=self.scalar(Scalar.BLOCKS),
+            root_rows=int(stripe_row[block_stripe[root_end]]) if root_end else 0,
+            schemas=describe_schemas(self),
+            dense_atoms=self.scalar(Scalar.DENSE_ATOMS),
+            local_atoms=len(self.section(Section.LOCAL_VALUE)),
+            bytes_total=len(self.buffer),
+            bytes_per_subscription=size / max(1, len(self)),
+        )
+
+
+@kernel
+def kill_rows(buffer: Bytes, directory: Directory, rows: npt.NDArray[np.int32]) -> int:
+    """Write FALSE into the last atom of each row; return how many were alive."""
+    atoms = uint16_section(buffer, directory, Section.ATOMS)
+    stripe_row = int32_section(buffer, directory, Section.STRIPE_ROW)
+    stripe_data = int32_section(buffer, directory, Section.STRIPE_DATA)
+    stripe_width = uint8_section(buffer, directory, Section.STRIPE_WIDTH)
+    killed = 0
+    for i in range(len(rows)):
+        s = np.searchsorted(stripe_row, rows[i], side="right") - 1
+        last = np.int64(stripe_data[s]) + np.int64(rows[i] - stripe_row[s] + 1) * np.int64(stripe_width[s]) - 1
+        killed += atoms[last] != FALSE_ATOM
+        atoms[last] = FALSE_ATOM
+    return killed
+
+
+@kernel
+def rows_alive(buffer: Bytes, directory: Directory) -> npt.NDArray[np.bool_]:
+    """Return per row whether its last atom is not FALSE."""
+    atoms = uint16_section(buffer, directory, Section.ATOMS)
+    stripe_row = int32_section(buffer, directory, Section.STRIPE_ROW)
+    stripe_data = int32_section(buffer, directory, Section.STRIPE_DATA)
+    stripe_width = uint8_section(buffer, directory, Section.STRIPE_WIDTH)
+    alive = np.zeros(stripe_row[len(stripe_row) - 1], np.bool_)
+    for s in range(len(stripe_width)):
+        width, data = np.int64(stripe_width[s]), np.int64(stripe_data[s])
+        for r in range(stripe_row[s], stripe_row[s + 1]):
+            alive[r] = atoms[data + np.int64(r - stripe_row[s] + 1) * width - 1] != FALSE_ATOM
+    return alive

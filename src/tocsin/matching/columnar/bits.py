@@ -1,0 +1,193 @@
+"""Bits: 64x64 transposition, bit counting and vector compression for the kernels.
+
+The transposition is plain LLVM vector code, which any CPU runs. `append_selected` needs AVX2 to be fast; without it a
+portable version takes its place, chosen once, at import.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils, config
+from numba.extending import intrinsic
+
+from tocsin.index.jit import helper
+
+Words = npt.NDArray[np.uint64]
+Numbers = npt.NDArray[np.int32]
+
+_i8, _i32, _i64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+ONE = np.uint64(1)
+ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+def _has_avx2() -> bool:
+    if config.CPU_FEATURES is not None:
+        return "+avx2" in config.CPU_FEATURES
+    return config.CPU_NAME is None and bool(llvm.get_host_cpu_features().get("avx2", False))
+
+
+HAS_AVX2 = _has_avx2()
+
+
+def _vector(element: ir.Type, count: int) -> ir.VectorType:
+    return ir.VectorType(element, count)
+
+
+def _shuffle(builder: Any, x: Any, y: Any, lanes: list[int]) -> Any:
+    mask = ir.Constant(_vector(_i32, len(lanes)), [ir.Constant(_i32, lane) for lane in lanes])
+    return builder.shuffle_vector(x, y, mask)
+
+
+def _data(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
+    return cgutils.create_struct_proxy(array_type)(context, builder, array).data
+
+
+def _pointer(builder: Any, base: Any, index: Any, element: ir.Type) -> Any:
+    return builder.bitcast(builder.gep(base, [index]), element.as_pointer())
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def count_zeros(typing: Any, word: Any) -> Any:
+    """Return the number of trailing zero bits of a word that is not 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def count_ones(typing: Any, word: Any) -> Any:
+    """Return the number of bits set in a word."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def transpose(typing: Any, source: Any, start: Any, target: Any, at: Any, stride: Any) -> Any:
+    """Write 64 words: bit r of target[at + e * stride] = bit e of source[start + r], for e, r in 0..63."""
+    signature = types.void(source, types.int64, target, types.int64, types.int64)
+
+    def generate(context: Any, b: Any, sig: Any, args: Any) -> Any:
+        source_data = _data(context, b, sig.args[0], args[0])
+        target_data = _data(context, b, sig.args[2], args[2])
+        halves = b.bitcast(b.gep(target_data, [args[3]]), _i32.as_pointer())
+        step = b.shl(args[4], ir.Constant(_i64, 1))
+        zero = ir.Constant(_vector(_i8, 32), [ir.Constant(_i8, 0)] * 32)
+        for half in (0, 1):
+            rows = []
+            for i in range(8):
+                where = b.add(args[1], ir.Constant(_i64, 32 * half + 4 * i))
+                loaded = b.load(_pointer(b, source_data, where, _vector(_i8, 32)), align=8)
+                gathered = _shuffle(b, loaded, loaded, [8 * k + j for j in range(8) for k in range(4)])
+                rows.append(b.bitcast(gathered, _vector(_i32, 8)))
+            for byte, column in enumerate(_transpose_8x8(b, rows)):
+                lanes = b.bitcast(column, _vector(_i8, 32))
+                for bit in range(7, -1, -1):
+                    mask = b.bitcast(b.icmp_signed("<", lanes, zero), _i32)
+                    index = b.add(b.mul(step, ir.Constant(_i64, 8 * byte + bit)), ir.Constant(_i64, half))
+                    b.store(mask, b.gep(halves, [index]))
+                    if bit:
+                        lanes = b.add(lanes, lanes)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _transpose_8x8(b: Any, rows: list[Any]) -> list[Any]:
+    """Return the 8 columns of 8 vectors of 8 dwords."""
+    pairs, quads = [], []
+    for i in range(0, 8, 2):
+        pairs.append(_shuffle(b, rows[i], rows[i + 1], [0, 8, 1, 9, 4, 12, 5, 13]))
+        pairs.append(_shuffle(b, rows[i], rows[i + 1], [2, 10, 3, 11, 6, 14, 7, 15]))
+    for i in (0, 4):
+        for j in (0, 1):
+            quads.append(_shuffle(b, pairs[i + j], pairs[i + j + 2], [0, 1, 8, 9, 4, 5, 12, 13]))
+            quads.append(_shuffle(b, pairs[i + j], pairs[i + j + 2], [2, 3, 10, 11, 6, 7, 14, 15]))
+    low = [_shuffle(b, quads[i], quads[i + 4], [0, 1, 2, 3, 8, 9, 10, 11]) for i in range(4)]
+    high = [_shuffle(b, quads[i], quads[i + 4], [4, 5, 6, 7, 12, 13, 14, 15]) for i in range(4)]
+    return low + high
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def copy_8(typing: Any, source: Any, start: Any, target: Any, at: Any) -> Any:
+    """target[at : at + 8] = source[start : start + 8], for int32."""
+    signature = types.void(source, types.int64, target, types.int64)
+
+    def generate(context: Any, b: Any, sig: Any, args: Any) -> Any:
+        vector = _vector(_i32, 8)
+        loaded = b.load(_pointer(b, _data(context, b, sig.args[0], args[0]), args[1], vector), align=4)
+        b.store(loaded, _pointer(b, _data(context, b, sig.args[2], args[2]), args[3], vector), align=4)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _permute_8(typing: Any, source: Any, start: Any, lanes: Any, byte: Any, target: Any, at: Any) -> Any:
+    """target[at + i] = source[start + lanes[8 * byte + i]] for i in 0..7, for int32."""
+    signature = types.void(source, types.int64, lanes, types.int64, target, types.int64)
+
+    def generate(context: Any, b: Any, sig: Any, args: Any) -> Any:
+        vector = _vector(_i32, 8)
+        source_data, lane_data = _data(context, b, sig.args[0], args[0]), _data(context, b, sig.args[2], args[2])
+        loaded = b.load(_pointer(b, source_data, args[1], vector), align=4)
+        where = b.shl(args[3], ir.Constant(_i64, 3))
+        mask = b.load(_pointer(b, lane_data, where, vector), align=4)
+        permute_type = ir.FunctionType(vector, [vector, vector])
+        permute = cgutils.get_or_insert_function(b.module, permute_type, "llvm.x86.avx2.permd")
+        target_pointer = _pointer(b, _data(context, b, sig.args[4], args[4]), args[5], vector)
+        b.store(b.call(permute, [loaded, mask]), target_pointer, align=4)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _selected_lanes() -> Numbers:
+    """Return for each byte the positions of its set bits, padded with 0 to 8."""
+    lanes = np.zeros((256, 8), np.int32)
+    for byte in range(256):
+        positions = [bit for bit in range(8) if byte >> bit & 1]
+        lanes[byte, : len(positions)] = positions
+    return lanes.reshape(-1)
+
+
+_LANES = _selected_lanes()
+
+
+@helper
+def append_selected_portable(word: np.uint64, numbers: Numbers, row: int, out: Numbers, p: int) -> int:
+    """Append numbers[row + bit] for each bit set in the word; return the new end."""
+    while word:
+        out[p] = numbers[row + count_zeros(word)]
+        p += 1
+        word &= word - ONE
+    return p
+
+
+@helper
+def append_selected_avx2(word: np.uint64, numbers: Numbers, row: int, out: Numbers, p: int) -> int:
+    """As append_selected_portable; writes up to 8 numbers beyond the end."""
+    if word == ALL:
+        for z in range(8):
+            copy_8(numbers, row + 8 * z, out, p + 8 * z)
+        return p + 64
+    if count_ones(word) <= 6:
+        return append_selected_portable(word, numbers, row, out, p)
+    for z in range(8):
+        byte = np.int64((word >> np.uint64(8 * z)) & np.uint64(255))
+        _permute_8(numbers, row + 8 * z, _LANES, byte, out, p)
+        p += count_ones(np.uint64(byte))
+    return p
+
+
+append_selected = append_selected_avx2 if HAS_AVX2 else append_selected_portable

@@ -1,0 +1,201 @@
+"""Emission: the runs of each event become its subscription numbers, event by event; and the path of one event.
+
+Bitmaps are decoded by whole vectors; direct blocks are evaluated here, by a truth byte per atom.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.index.jit import helper, kernel
+from tocsin.index.layout import (
+    SCALARS,
+    TRUE_ATOM,
+    Bytes,
+    Directory,
+    Scalar,
+    Section,
+    int32_section,
+    uint8_section,
+    uint16_section,
+)
+from tocsin.matching.columnar.bits import Numbers, Words, append_selected
+from tocsin.matching.columnar.events import Matrix
+from tocsin.matching.columnar.fill import (
+    Int32s,
+    Int64s,
+    Truth,
+    clear_dense_truth,
+    fill_dense_truth,
+    fill_local_truth,
+)
+from tocsin.matching.columnar.join import DIRECT, DIRECT_ROWS, SPARSE, VISITS, WORDS, Runs
+from tocsin.matching.columnar.probe import probe
+
+Atoms = npt.NDArray[np.uint16]
+
+
+@helper
+def append_rows(
+    atoms: Atoms, data: int, width: int, rows: int, truth: Truth, numbers: Numbers, row: int, out: Numbers, p: int
+) -> int:
+    """Append the numbers of rows whose atoms all hold; writes one number beyond the end; return the new end."""
+    if width == 2:
+        for r in range(rows):
+            out[p] = numbers[row + r]
+            p += np.int64(truth[atoms[data + 2 * r]] & truth[atoms[data + 2 * r + 1]])
+    elif width == 3:
+        for r in range(rows):
+            at = data + 3 * r
+            out[p] = numbers[row + r]
+            p += np.int64(truth[atoms[at]] & truth[atoms[at + 1]] & truth[atoms[at + 2]])
+    else:
+        for r in range(rows):
+            at = data + width * r
+            out[p] = numbers[row + r]
+            holds = truth[atoms[at]] & truth[atoms[at + 1]] & truth[atoms[at + 2]]
+            for z in range(3, width):
+                holds &= truth[atoms[at + z]]
+            p += np.int64(holds)
+    return p
+
+
+@helper
+def append_block(
+    buffer: Bytes, directory: Directory, slots: Matrix, offset: Int64s, codes: Int32s, e: int, block: int,
+    truth: Truth, out: Numbers, p: int, counters: Int64s,
+) -> int:  # fmt: skip
+    """Append the numbers of the block's rows that event e matches; dense truth is filled already."""
+    groups = int32_section(buffer, directory, Section.GROUPS)
+    columns = int32_section(buffer, directory, Section.COLUMNS)
+    numbers = int32_section(buffer, directory, Section.NUMBERS)
+    atoms = uint16_section(buffer, directory, Section.ATOMS)
+    stripe_row = int32_section(buffer, directory, Section.STRIPE_ROW)
+    stripe_data = int32_section(buffer, directory, Section.STRIPE_DATA)
+    stripe_width = uint8_section(buffer, directory, Section.STRIPE_WIDTH)
+    block_stripe = int32_section(buffer, directory, Section.BLOCK_STRIPE)
+    block_local = int32_section(buffer, directory, Section.BLOCK_LOCAL)
+    local_group = uint16_section(buffer, directory, Section.LOCAL_GROUP)
+    local_start = int32_section(buffer, directory, Section.LOCAL_START)
+    local_value = int32_section(buffer, directory, Section.LOCAL_VALUE)
+    generic = int32_section(buffer, directory, Section.GENERIC)
+    set_offset = int32_section(buffer, directory, Section.SET_OFFSET)
+    set_low = int32_section(buffer, directory, Section.SET_LOW)
+    set_high = int32_section(buffer, directory, Section.SET_HIGH)
+    lead_stripe = int32_section(buffer, directory, Section.LEAD_STRIPE)
+    lead_start = int32_section(buffer, directory, Section.LEAD_START)
+    lead_row = int32_section(buffer, directory, Section.LEAD_ROW)
+    dense_atoms = directory[SCALARS + Scalar.DENSE_ATOMS]
+    first_value = local_start[block_local[block]]
+    for z in range(block_local[block], block_local[block + 1]):
+        g = np.int64(local_group[z])
+        fill_local_truth(
+            truth, dense_atoms + local_start[z] - first_value, groups[4 * g + 1], groups[4 * g], local_value,
+            np.int64(local_start[z]), np.int64(local_start[z + 1] - local_start[z]), columns, slots, offset, codes,
+            generic, set_offset, set_low, set_high, e,
+        )  # fmt: skip
+    for s in range(block_stripe[block], block_stripe[block + 1]):
+        width, data = np.int64(stripe_width[s]), np.int64(stripe_data[s])
+        row = np.int64(stripe_row[s])
+        rows = np.int64(stripe_row[s + 1]) - row
+        lead = len(lead_stripe)
+        if rows >= 512:
+            lead = np.searchsorted(lead_stripe, s)
+        if lead == len(lead_stripe) or lead_stripe[lead] != s:
+            p = append_rows(atoms, data, width, rows, truth, numbers, row, out, p)
+            counters[DIRECT_ROWS] += rows
+            counters[WORDS] += rows * width
+            continue
+        for z in range(lead_start[lead], lead_start[lead + 1] - 1):
+            a, b = np.int64(lead_row[z]), np.int64(lead_row[z + 1])
+            if truth[atoms[data + a * width]]:
+                p = append_rows(atoms, data + a * width, width, b - a, truth, numbers, row + a, out, p)
+                counters[DIRECT_ROWS] += b - a
+                counters[WORDS] += (b - a) * width
+    return p
+
+
+@kernel
+def emit(
+    buffer: Bytes, directory: Directory, slots: Matrix, offset: Int64s, codes: Int32s, first_event: int,
+    start: int, stop: int, bitmaps: Words, sparse: Int32s, runs: Runs, list_ends: Int32s, truth: Truth,
+    out: Numbers, ends: Int64s, counters: Int64s, room_needed: Int64s,
+) -> int:  # fmt: skip
+    """Write the numbers of events start .. into out while they fit; return the first event not written.
+
+    ends[i + 1] is the end of event start + i in out. room_needed[0] is what the first event not written may need.
+    """
+    numbers = int32_section(buffer, directory, Section.NUMBERS)
+    groups = int32_section(buffer, directory, Section.GROUPS)
+    columns = int32_section(buffer, directory, Section.COLUMNS)
+    stripe_row = int32_section(buffer, directory, Section.STRIPE_ROW)
+    block_stripe = int32_section(buffer, directory, Section.BLOCK_STRIPE)
+    dense_groups = directory[SCALARS + Scalar.GROUPS]
+    heads = list_ends[0]
+    truth[TRUE_ATOM] = 1
+    p = np.int64(0)
+    ends[0] = 0
+    for e in range(start, stop):
+        need = np.int64(64)
+        run = heads[e - first_event]
+        while run >= 0:
+            mark = runs[run, 2]
+            if mark >= 0:
+                need += np.int64(runs[run, 1]) << 6
+            elif mark == SPARSE:
+                need += runs[run, 1]
+            else:
+                need += stripe_row[block_stripe[runs[run, 3] + 1]] - stripe_row[block_stripe[runs[run, 3]]]
+            run = runs[run, 0]
+        if p + need > len(out):
+            room_needed[0] = need
+            return e
+        filled = False
+        run = heads[e - first_event]
+        while run >= 0:
+            length, mark, position = np.int64(runs[run, 1]), np.int64(runs[run, 2]), np.int64(runs[run, 3])
+            if mark >= 0:
+                for i in range(length):
+                    word = bitmaps[position + i]
+                    if word:
+                        p = append_selected(word, numbers, mark + (i << 6), out, p)
+            elif mark == SPARSE:
+                for i in range(length):
+                    out[p + i] = sparse[position + i]
+                p += length
+            else:
+                if not filled:
+                    fill_dense_truth(truth, groups, dense_groups, columns, slots, offset, codes, e)
+                    filled = True
+                p = append_block(
+                    buffer, directory, slots, offset, codes, e, position, truth, out, p, counters
+                )
+            run = runs[run, 0]
+        if filled:
+            clear_dense_truth(truth, groups, dense_groups, columns, slots, offset, codes, e)
+        ends[e - start + 1] = p
+    return stop
+
+
+@kernel
+def match_one(
+    buffer: Bytes, directory: Directory, slots: Matrix, offset: Int64s, codes: Int32s, truth: Truth,
+    visits: Words, out: Numbers, counters: Int64s,
+) -> int:  # fmt: skip
+    """Write the numbers that event 0 matches into out (which has room for all rows); return how many."""
+    groups = int32_section(buffer, directory, Section.GROUPS)
+    columns = int32_section(buffer, directory, Section.COLUMNS)
+    dense_groups = directory[SCALARS + Scalar.GROUPS]
+    truth[TRUE_ATOM] = 1
+    n = probe(buffer, directory, slots, offset, codes, 0, 1, visits)
+    if n < 0:
+        return -1
+    fill_dense_truth(truth, groups, dense_groups, columns, slots, offset, codes, 0)
+    p = np.int64(0)
+    for i in range(n):
+        block = np.int64(visits[i] >> np.uint64(32))
+        p = append_block(buffer, directory, slots, offset, codes, 0, block, truth, out, p, counters)
+    clear_dense_truth(truth, groups, dense_groups, columns, slots, offset, codes, 0)
+    counters[VISITS] += n
+    return p

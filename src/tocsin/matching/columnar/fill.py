@@ -1,0 +1,261 @@
+"""Filling: which atoms hold, for a tile of up to 64 events (a word per atom) or for one event (a byte per atom).
+
+Dense atoms come first: atom 0 is FALSE, atom 1 is TRUE, and the atom of value v in a dense group is first + 1 + v
+(first + 0 takes the events that lack the column, so that no store needs a branch). The local atoms of a block follow,
+in ascending order within each local group. The words and bytes of dense EQ groups are all zero between uses.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.compile.table import PredicateKind
+from tocsin.index.jit import helper
+from tocsin.index.layout import EQ, GE, GENERIC, LE, NE
+from tocsin.matching.columnar.bits import ALL, ONE, Words
+from tocsin.matching.columnar.events import Matrix
+from tocsin.matching.columnar.probe import count_at_most
+
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+Truth = npt.NDArray[np.uint8]
+
+SOME_IN, SOME_OF, NONE_OF = int(PredicateKind.SOME_IN), int(PredicateKind.SOME_OF), int(PredicateKind.NONE_OF)
+PRESENT, ABSENT = int(PredicateKind.PRESENT), int(PredicateKind.ABSENT)
+
+
+@helper
+def generic_holds(
+    generic: Int32s, set_offset: Int32s, set_low: Int32s, set_high: Int32s, columns: Int32s,
+    g: int, slots: Matrix, offset: Int64s, codes: Int32s, e: int,
+) -> bool:  # fmt: skip
+    """Return whether generic predicate g holds for event e, by the meaning in compile/table.py."""
+    column, kind, low, high = generic[4 * g], generic[4 * g + 1], generic[4 * g + 2], generic[4 * g + 3]
+    slot, multiple = columns[4 * column + 1], columns[4 * column + 2]
+    present = slots[e, slot] >= 0 if multiple < 0 else slots[e, slot + 2] != 0
+    if kind == PRESENT:
+        return present
+    if kind == ABSENT:
+        return not present
+    if not present:
+        return False
+    some = False
+    first, last = (0, 1) if multiple < 0 else (offset[multiple, e], offset[multiple, e + 1])
+    for i in range(first, last):
+        code = slots[e, slot] if multiple < 0 else codes[i]
+        if kind < SOME_OF:
+            some = low <= code <= high
+        else:
+            a = np.int64(set_offset[low])
+            at = a + count_at_most(set_low, a, np.int64(set_offset[low + 1]) - a, code) - 1
+            some = at >= a and code <= set_high[at]
+        if some:
+            break
+    return some == (kind == SOME_IN or kind == SOME_OF)
+
+
+@helper
+def fill_dense_words(
+    words: Words, group: Int32s, columns: Int32s, slots: Matrix, offset: Int64s, codes: Int32s, events: Words,
+    start: int, m: int,
+) -> None:  # fmt: skip
+    """Fill the words of one dense group: bit i of its atom's word says whether event i of the tile satisfies it."""
+    column, kind, first, size = group[0], group[1], np.int64(group[2]), np.int64(group[3])
+    slot, multiple = columns[4 * column + 1], columns[4 * column + 2]
+    base = first + 1
+    if kind != EQ:
+        words[first : first + size] = np.uint64(0)
+    if multiple < 0 or kind == GE or kind == LE:
+        if multiple >= 0 and kind == GE:
+            slot += 1
+        for i in range(m):
+            e = np.int64(events[start + i] & np.uint64(0xFFFFFFFF))
+            words[base + slots[e, slot]] |= ONE << np.uint64(i)
+    else:
+        for i in range(m):
+            e = np.int64(events[start + i] & np.uint64(0xFFFFFFFF))
+            bit = ONE << np.uint64(i)
+            if slots[e, slot + 2] == 0:
+                words[first] |= bit
+            for j in range(offset[multiple, e], offset[multiple, e + 1]):
+                words[base + codes[j]] |= bit
+    if kind == GE:
+        word = np.uint64(0)
+        for v in range(first + size - 1, first, -1):
+            word |= words[v]
+            words[v] = word
+    elif kind == LE:
+        word = np.uint64(0)
+        for v in range(base, first + size):
+            word |= words[v]
+            words[v] = word
+    elif kind == NE:
+        absent = words[first] | ~tile_mask(m)
+        for v in range(base, first + size):
+            words[v] = ~(words[v] | absent)
+
+
+@helper
+def tile_mask(m: int) -> np.uint64:
+    """Return a word with the bits of m events set."""
+    return ALL if m == 64 else (ONE << np.uint64(m)) - ONE
+
+
+@helper
+def clear_dense_words(
+    words: Words, group: Int32s, columns: Int32s, slots: Matrix, offset: Int64s, codes: Int32s, events: Words,
+    start: int, m: int,
+) -> None:  # fmt: skip
+    """Zero what fill_dense_words set in an EQ group."""
+    slot, multiple, first = columns[4 * group[0] + 1], columns[4 * group[0] + 2], np.int64(group[2])
+    if group[3] <= 4 * m:
+        words[first : first + np.int64(group[3])] = np.uint64(0)
+        return
+    words[first] = np.uint64(0)
+    for i in range(m):
+        e = np.int64(events[start + i] & np.uint64(0xFFFFFFFF))
+        if multiple < 0:
+            words[first + 1 + slots[e, slot]] = np.uint64(0)
+        else:
+            for j in range(offset[multiple, e], offset[multiple, e + 1]):
+                words[first + 1 + codes[j]] = np.uint64(0)
+
+
+@helper
+def fill_local_words(
+    words: Words, first: int, kind: int, column: int, values: Int32s, start: int, count: int, columns: Int32s,
+    slots: Matrix, offset: Int64s, codes: Int32s, generic: Int32s, set_offset: Int32s, set_low: Int32s,
+    set_high: Int32s, events: Words, event_start: int, m: int,
+) -> None:  # fmt: skip
+    """Fill the words first .. first+count-1 of one local group, whose atoms have values[start : start + count]."""
+    slot, multiple = columns[4 * column + 1], columns[4 * column + 2]
+    words[first : first + count] = np.uint64(0)
+    absent = np.uint64(0)
+    for i in range(m):
+        e = np.int64(events[event_start + i] & np.uint64(0xFFFFFFFF))
+        bit = ONE << np.uint64(i)
+        if kind == GENERIC:
+            for v in range(count):
+                if generic_holds(generic, set_offset, set_low, set_high, columns, values[start + v], slots, offset, codes, e):
+                    words[first + v] |= bit
+        elif kind == GE:
+            code = np.int64(slots[e, slot if multiple < 0 else slot + 1])
+            rank = count_at_most(values, start, count, code)
+            if rank:
+                words[first + rank - 1] |= bit
+        elif kind == LE:
+            code = np.int64(slots[e, slot])
+            rank = count_at_most(values, start, count, code - 1)
+            if code >= 0 and rank < count:
+                words[first + rank] |= bit
+        elif multiple < 0:
+            code = np.int64(slots[e, slot])
+            rank = count_at_most(values, start, count, code)
+            if code < 0:
+                absent |= bit
+            if rank and values[start + rank - 1] == code:
+                words[first + rank - 1] |= bit
+        else:
+            if slots[e, slot + 2] == 0:
+                absent |= bit
+            for j in range(offset[multiple, e], offset[multiple, e + 1]):
+                rank = count_at_most(values, start, count, np.int64(codes[j]))
+                if rank and values[start + rank - 1] == codes[j]:
+                    words[first + rank - 1] |= bit
+    word = np.uint64(0)
+    if kind == GE:
+        for v in range(first + count - 1, first - 1, -1):
+            word |= words[v]
+            words[v] = word
+    elif kind == LE:
+        for v in range(first, first + count):
+            word |= words[v]
+            words[v] = word
+    elif kind == NE:
+        absent |= ~tile_mask(m)
+        for v in range(first, first + count):
+            words[v] = ~(words[v] | absent)
+
+
+@helper
+def fill_dense_truth(
+    truth: Truth, groups: Int32s, count: int, columns: Int32s, slots: Matrix, offset: Int64s, codes: Int32s, e: int
+) -> None:
+    """Fill the bytes of all dense groups for event e."""
+    for g in range(count):
+        column, kind, first = groups[4 * g], groups[4 * g + 1], np.int64(groups[4 * g + 2])
+        if first < 0:
+            continue
+        slot, multiple = columns[4 * column + 1], columns[4 * column + 2]
+        base, end = first + 1, first + np.int64(groups[4 * g + 3])
+        code = np.int64(slots[e, slot + 1 if multiple >= 0 and kind == GE else slot])
+        if kind == EQ:
+            truth[base + code] = 1
+            if multiple >= 0:
+                for j in range(offset[multiple, e], offset[multiple, e + 1]):
+                    truth[base + codes[j]] = 1
+        elif kind == GE:
+            truth[base : base + code + 1] = 1
+            truth[base + code + 1 : end] = 0
+        elif kind == LE:
+            code = code if code >= 0 else end - base
+            truth[base : base + code] = 0
+            truth[base + code : end] = 1
+        elif multiple < 0:
+            truth[base:end] = code >= 0
+            truth[base + code] = 0
+        else:
+            truth[base:end] = slots[e, slot + 2]
+            for j in range(offset[multiple, e], offset[multiple, e + 1]):
+                truth[base + codes[j]] = 0
+
+
+@helper
+def clear_dense_truth(
+    truth: Truth, groups: Int32s, count: int, columns: Int32s, slots: Matrix, offset: Int64s, codes: Int32s, e: int
+) -> None:
+    """Zero what fill_dense_truth set in EQ groups."""
+    for g in range(count):
+        column, kind, first = groups[4 * g], groups[4 * g + 1], np.int64(groups[4 * g + 2])
+        if first < 0 or kind != EQ:
+            continue
+        slot, multiple = columns[4 * column + 1], columns[4 * column + 2]
+        truth[first + 1 + slots[e, slot]] = 0
+        if multiple >= 0:
+            for j in range(offset[multiple, e], offset[multiple, e + 1]):
+                truth[first + 1 + codes[j]] = 0
+
+
+@helper
+def fill_local_truth(
+    truth: Truth, first: int, kind: int, column: int, values: Int32s, start: int, count: int, columns: Int32s,
+    slots: Matrix, offset: Int64s, codes: Int32s, generic: Int32s, set_offset: Int32s, set_low: Int32s,
+    set_high: Int32s, e: int,
+) -> None:  # fmt: skip
+    """Fill the bytes first .. first+count-1 of one local group for event e."""
+    slot, multiple = columns[4 * column + 1], columns[4 * column + 2]
+    if kind == GENERIC:
+        for v in range(count):
+            truth[first + v] = generic_holds(
+                generic, set_offset, set_low, set_high, columns, values[start + v], slots, offset, codes, e
+            )
+    elif kind == GE:
+        rank = count_at_most(values, start, count, np.int64(slots[e, slot if multiple < 0 else slot + 1]))
+        truth[first : first + rank] = 1
+        truth[first + rank : first + count] = 0
+    elif kind == LE:
+        code = np.int64(slots[e, slot])
+        rank = count_at_most(values, start, count, code - 1) if code >= 0 else count
+        truth[first : first + rank] = 0
+        truth[first + rank : first + count] = 1
+    else:
+        present = slots[e, slot] >= 0 if multiple < 0 else slots[e, slot + 2] != 0
+        found = kind == EQ
+        truth[first : first + count] = present and not found
+        a, b = (0, 1) if multiple < 0 else (offset[multiple, e], offset[multiple, e + 1])
+        for j in range(a, b):
+            code = np.int64(slots[e, slot]) if multiple < 0 else np.int64(codes[j])
+            rank = count_at_most(values, start, count, code)
+            if rank and values[start + rank - 1] == code:
+                truth[first + rank - 1] = found

@@ -1,0 +1,161 @@
+"""Probing: which blocks an event visits, by the access schemas of a segment.
+
+The root cluster is visited by every event, so its blocks come first. Keys are compared exactly, in the hash table or by
+addressing it with the key itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.index.jit import helper, kernel
+from tocsin.index.layout import (
+    SCALARS,
+    SCHEMA_FIELDS,
+    Bytes,
+    Directory,
+    Scalar,
+    SchemaField,
+    Section,
+    int32_section,
+    int64_section,
+    uint8_section,
+    uint64_section,
+)
+from tocsin.matching.columnar.events import Matrix
+
+Visits = npt.NDArray[np.uint64]
+
+
+@helper
+def count_at_most(values: npt.NDArray[np.int32], start: int, count: int, limit: int) -> int:
+    """Return how many of values[start : start + count] (ascending) are <= limit."""
+    low, high = start, start + count
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] <= limit:
+            low = middle + 1
+        else:
+            high = middle
+    return low - start
+
+
+@helper
+def find_block(
+    keys: npt.NDArray[np.uint64], blocks: npt.NDArray[np.int32], start: int, key_start: int, bits: int, key: np.uint64
+) -> int:
+    """Return the first block of the cluster with this key, -1 if there is none."""
+    if bits < 0:
+        return np.int64(blocks[start + np.int64(key)])
+    mask = (np.int64(1) << bits) - 1
+    h = np.int64((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - bits))
+    while True:
+        block = np.int64(blocks[start + h])
+        if block < 0 or keys[key_start + h] == key:
+            return block
+        h = (h + 1) & mask
+
+
+@kernel
+def probe(
+    buffer: Bytes, directory: Directory, slots: Matrix, offset: npt.NDArray[np.int64],
+    codes: npt.NDArray[np.int32], start: int, stop: int, visits: Visits,
+) -> int:  # fmt: skip
+    """Fill visits with block << 32 | event for events start .. stop-1; return how many, -1 if they do not fit.
+
+    for block in root cluster: visits.extend((block, event) for event in range(start, stop))
+    for schema in schemas: for event in range(start, stop):
+        for block in cluster(schema, key(schema, event)): visits.append((block, event))
+    """
+    schemas = int64_section(buffer, directory, Section.SCHEMAS)
+    columns = int32_section(buffer, directory, Section.COLUMNS)
+    buckets = int32_section(buffer, directory, Section.BUCKETS)
+    boundaries = int32_section(buffer, directory, Section.BOUNDARIES)
+    keys = uint64_section(buffer, directory, Section.PROBE_KEY)
+    blocks = int32_section(buffer, directory, Section.PROBE_BLOCK)
+    more = uint8_section(buffer, directory, Section.BLOCK_NEXT)
+    n, room = 0, len(visits) - (stop - start) - 1
+    block = directory[SCALARS + Scalar.ROOT]
+    while block >= 0:
+        if n > room:
+            return -1
+        for e in range(start, stop):
+            visits[n] = (np.uint64(block) << np.uint64(32)) | np.uint64(e)
+            n += 1
+        block = block + 1 if more[block] else np.int64(-1)
+    for s in range(directory[SCALARS + Scalar.SCHEMAS]):
+        record = schemas[s * SCHEMA_FIELDS : (s + 1) * SCHEMA_FIELDS]
+        width, bits, table = record[SchemaField.WIDTH], record[SchemaField.BITS], record[SchemaField.START]
+        key_start, multiple = record[SchemaField.KEY_START], record[SchemaField.MULTIPLE]
+        if n > room:
+            return -1
+        for e in range(start, stop):
+            key, present = np.int64(0), True
+            for t in range(width):
+                if t == multiple:
+                    continue
+                code = np.int64(slots[e, columns[4 * record[SchemaField.COLUMN + t] + 1]])
+                if code < 0:
+                    present = False
+                    break
+                grid = record[SchemaField.GRID + t]
+                if grid >= 0:
+                    code = count_at_most(boundaries, buckets[4 * grid + 2], buckets[4 * grid + 3], code)
+                key += code * record[SchemaField.RADIX + t]
+            if not present:
+                continue
+            if multiple < 0:
+                block = find_block(keys, blocks, table, key_start, bits, np.uint64(key))
+                if block >= 0:
+                    visits[n] = (np.uint64(block) << np.uint64(32)) | np.uint64(e)
+                    n += 1
+                    while more[block]:
+                        block += 1
+                        if n > room:
+                            return -1
+                        visits[n] = (np.uint64(block) << np.uint64(32)) | np.uint64(e)
+                        n += 1
+                continue
+            m = columns[4 * record[SchemaField.COLUMN + multiple] + 2]
+            for i in range(offset[m, e], offset[m, e + 1]):
+                whole = key + np.int64(codes[i]) * record[SchemaField.RADIX + multiple]
+                block = find_block(keys, blocks, table, key_start, bits, np.uint64(whole))
+                while block >= 0:
+                    if n > room:
+                        return -1
+                    visits[n] = (np.uint64(block) << np.uint64(32)) | np.uint64(e)
+                    n += 1
+                    block = block + 1 if more[block] else -1
+    return n
+
+
+@kernel
+def group(visits: Visits, spare: Visits, sorted_already: int, n: int) -> int:
+    """Sort visits[:n] by block, stably; return 0 if the result is in visits, 1 if it is in spare.
+
+    The first `sorted_already` (those of the root cluster) come before all others as they are.
+    """
+    most = np.uint64(0)
+    for i in range(sorted_already, n):
+        most = max(most, visits[i])
+    count = np.zeros(2048, np.int64)
+    side, shift = 0, 32
+    while shift < 64 and (most >> np.uint64(shift)) != 0:
+        source, target = (visits, spare) if side == 0 else (spare, visits)
+        count[:] = 0
+        for i in range(sorted_already, n):
+            count[np.int64((source[i] >> np.uint64(shift)) & np.uint64(2047))] += 1
+        total = sorted_already
+        for digit in range(2048):
+            first = total
+            total += count[digit]
+            count[digit] = first
+        for i in range(sorted_already, n):
+            digit = np.int64((source[i] >> np.uint64(shift)) & np.uint64(2047))
+            target[count[digit]] = source[i]
+            count[digit] += 1
+        side, shift = 1 - side, shift + 11
+    if side == 1:
+        spare[:sorted_already] = visits[:sorted_already]
+    return side

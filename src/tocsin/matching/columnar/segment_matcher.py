@@ -1,0 +1,172 @@
+"""SegmentMatcher: batches and single events against one segment.
+
+Probing, the join and emission are kernels of this package; this module runs them block of events by block of events,
+within bounded memory, and applies what kernels leave over: checks, lifetimes, and ids reported once.
+Used by matching/columnar/engine.py, which adds several segments and encoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.index.layout import Scalar, Section
+from tocsin.matching.columnar.emit import emit, match_one
+from tocsin.matching.columnar.events import EventMatrix, lay_out
+from tocsin.matching.columnar.finish import CheckCallback, finisher_of
+from tocsin.matching.columnar.join import NEEDS_BITMAPS, NEEDS_RUNS, NEEDS_SPARSE, join
+from tocsin.matching.columnar.probe import group, probe
+from tocsin.matching.columnar.workspace import Workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tocsin.index.coded_batch import CodedBatch
+    from tocsin.index.segment import Segment
+
+DEFAULT_OUTPUT_NUMBERS = 1 << 24
+# Bitmaps of a block of events should stay near the last-level cache.
+BITMAP_WORDS = 1 << 21
+SMALLEST_EVENT_BLOCK = 64
+LARGEST_EVENT_BLOCK = 1 << 15
+
+
+class MatchChunk(NamedTuple):
+    """Matches of events first .. first+len(offset)-2: event first + i has numbers[offset[i] : offset[i + 1]].
+
+    The arrays are reused by the next chunk: copy what is to stay.
+    """
+
+    first: int
+    offset: npt.NDArray[np.int64]
+    numbers: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkCounters:
+    """What matching did since the counters were reset."""
+
+    visits: int  # (event, block) pairs found by probing
+    tiles: int
+    tile_rows: int  # rows evaluated for up to 64 events at once
+    direct_rows: int  # rows evaluated for one event
+    words: int  # words or bytes of atoms read
+
+
+class SegmentMatcher:
+    """Matches coded events against one segment; not to be shared by threads (give each its own Workspace)."""
+
+    def __init__(self, segment: Segment, workspace: Workspace | None = None) -> None:
+        self.segment = segment
+        self.workspace = workspace or Workspace()
+
+    def counters(self) -> WorkCounters:
+        """Return the work done since reset_counters."""
+        return WorkCounters(*(int(count) for count in self.workspace.counters[:5]))
+
+    def reset_counters(self) -> None:
+        self.workspace.counters[:] = 0
+
+    def match(
+        self,
+        batch: CodedBatch,
+        check: CheckCallback | None = None,
+        output_numbers: int = DEFAULT_OUTPUT_NUMBERS,
+    ) -> Iterator[MatchChunk]:
+        """Yield the matches of all events in order, in chunks of at most output_numbers (or one event)."""
+        events = lay_out(self.segment, batch)
+        finish = finisher_of(self.segment, batch, check)
+        start = 0
+        while start < batch.size:
+            stop = self._join(events, start, min(batch.size, start + self.workspace.block_events))
+            yield from self._emit(events, start, stop, output_numbers, finish)
+            start = stop
+
+    def match_one(self, batch: CodedBatch, check: CheckCallback | None = None) -> npt.NDArray[np.int32]:
+        """Return the numbers that the batch's only event matches; the array is reused by the next call."""
+        work, segment = self.workspace, self.segment
+        events = lay_out(segment, batch)
+        work.grow("out", segment.scalar(Scalar.ROWS) + 64)
+        while True:
+            n = match_one(
+                segment.buffer, segment.directory, *events, work.truth, work.visits, work.out, work.counters
+            )
+            if n >= 0:
+                break
+            work.grow("visits", len(work.visits) + 1)
+        finish = finisher_of(segment, batch, check)
+        if finish is None:
+            return work.out[:n]
+        return finish(MatchChunk(0, np.array([0, n], np.int64), work.out[:n])).numbers
+
+    def _join(self, events: EventMatrix, start: int, stop: int) -> int:
+        """Evaluate events from start into runs; return the end of the block of events that memory allows."""
+        work, segment = self.workspace, self.segment
+        needs = np.zeros(3, np.int64)
+        limit = BITMAP_WORDS
+        while True:
+            work.grow("visits", 2 * (stop - start) + 2)
+            n = probe(segment.buffer, segment.directory, *events, start, stop, work.visits)
+            if n < 0:
+                work.grow("visits", len(work.visits) + 1)
+                continue
+            work.grow("spare", len(work.visits))
+            root = self._root_blocks * (stop - start)
+            visits = (work.visits, work.spare)[group(work.visits, work.spare, root, n)]
+            if work.list_ends.shape[1] < stop - start:
+                work.list_ends = np.zeros((2, stop - start), np.int32)
+            short = join(
+                segment.buffer, segment.directory, *events, start, stop, visits, n, work.words, work.results,
+                work.pairs, work.bitmaps, work.sparse, work.runs, work.list_ends, work.counters, needs,
+            )  # fmt: skip
+            if short == 0:
+                return stop
+            if short == NEEDS_BITMAPS and needs[0] > limit and stop - start > SMALLEST_EVENT_BLOCK:
+                fitting = int((stop - start) * limit / needs[0]) // 64 * 64
+                work.block_events = max(SMALLEST_EVENT_BLOCK, fitting)
+                stop = start + min(stop - start, work.block_events)
+            elif short == NEEDS_BITMAPS:
+                work.grow("bitmaps", int(needs[0]))
+            elif short == NEEDS_SPARSE:
+                work.grow("sparse", int(needs[1]))
+            elif short == NEEDS_RUNS:
+                work.grow("runs", int(needs[2]))
+
+    @property
+    def _root_blocks(self) -> int:
+        if self.segment.scalar(Scalar.ROOT) < 0:
+            return 0
+        return int(np.argmin(self.segment.section(Section.BLOCK_NEXT))) + 1
+
+    def _emit(
+        self,
+        events: EventMatrix,
+        first: int,
+        stop: int,
+        output_numbers: int,
+        finish: Callable[[MatchChunk], MatchChunk] | None,
+    ) -> Iterator[MatchChunk]:
+        work, segment = self.workspace, self.segment
+        room_needed = np.zeros(1, np.int64)
+        work.grow("offset", stop - first + 1)
+        start = first
+        while start < stop:
+            end = emit(
+                segment.buffer, segment.directory, *events, first, start, stop, work.bitmaps, work.sparse, work.runs,
+                work.list_ends, work.truth, work.out, work.offset, work.counters, room_needed,
+            )  # fmt: skip
+            if end < stop and len(work.out) < output_numbers and 4 * (end - start) < 3 * (stop - first):
+                # Rather a larger buffer than many small chunks.
+                work.grow("out", min(output_numbers, 4 * len(work.out)))
+                continue
+            if end == start:
+                work.grow("out", int(room_needed[0]))
+                continue
+            offset = work.offset[: end - start + 1]
+            chunk = MatchChunk(start, offset, work.out[: offset[-1]])
+            yield chunk if finish is None else finish(chunk)
+            start = end

@@ -1,0 +1,37 @@
+"""Workspace: the buffers that matching reuses from batch to batch; one per thread.
+
+Fresh memory is slow to touch for the first time, so buffers only ever grow.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+CHUNK_ROWS = 8192
+RUN_FIELDS = 4
+
+
+class Workspace:
+    """Scratch memory of one thread; see matching/columnar/join.py and emit.py for what each holds."""
+
+    def __init__(self) -> None:
+        self.words = np.zeros(65_536, np.uint64)  # per atom: which events of the tile satisfy it
+        self.truth = np.zeros(65_536, np.uint8)  # per atom: whether the event satisfies it
+        self.results = np.zeros(CHUNK_ROWS + 64, np.uint64)  # per row of a chunk: which events match it
+        self.pairs = np.zeros(2 * CHUNK_ROWS + 128, np.int32)
+        self.visits = np.zeros(1 << 14, np.uint64)
+        self.spare = np.zeros(1 << 14, np.uint64)
+        self.bitmaps = np.zeros(1 << 18, np.uint64)
+        self.sparse = np.zeros(1 << 16, np.int32)
+        self.runs = np.zeros((1 << 14, RUN_FIELDS), np.int32)
+        self.list_ends = np.zeros((2, 1 << 12), np.int32)
+        self.out = np.zeros(1 << 16, np.int32)
+        self.offset = np.zeros((1 << 12) + 1, np.int64)
+        self.counters = np.zeros(8, np.int64)
+        self.block_events = 1 << 14
+
+    def grow(self, name: str, size: int) -> None:
+        """Make the buffer hold at least `size` elements, at least doubling it; its contents are lost."""
+        buffer = getattr(self, name)
+        if len(buffer) < size:
+            setattr(self, name, np.zeros((max(size, 2 * len(buffer)), *buffer.shape[1:]), buffer.dtype))
