@@ -35,6 +35,7 @@ A message says what is wrong, where, and what would be right.
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -346,7 +347,9 @@ class BatchRejected(BrokerError):
 
 def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
     """Return up to three known names that look like `name`, best first."""
-    by_folded = {other.casefold(): other for other in known}
+    if len(name) > 100:
+        return ()
+    by_folded = {other.casefold(): other for other in itertools.islice(known, 1000)}  # a bound on what an error costs
     close = difflib.get_close_matches(name.casefold(), by_folded, n=3, cutoff=0.6)
     return tuple(by_folded[folded] for folded in close)
 

@@ -10,11 +10,11 @@ means that the attribute is not bound. Where the schema has just one event type,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tocsin.errors import BadValue, EventRejected, Violation, did_you_mean, nearest
+from tocsin.errors import BadValue, EventRejected, Violation, did_you_mean, nearest, shown
 from tocsin.schema.domain import Key, Value
 from tocsin.schema.schema import EVENT_TYPE
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tocsin.schema.schema import Schema, View, ViewAttribute
 
 MAX_DEPTH = 32
+MOST_SHOWN = 10  # bad values of one attribute, and guesses at unknown names
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def admit(schema: Schema, raw: object) -> Event:
     violations: list[Violation] = []
     if not isinstance(raw, Mapping):
         raise EventRejected([Violation("not an object", None, f"an event is an object, not {type(raw).__name__}")])
-    bound = flatten(raw, schema, violations)
+    bound = flatten(raw, schema.point_attributes, violations)
     view = _view_of(schema, bound, violations)
     values: dict[str, tuple[Value, ...]] = {}
     for name, raws in bound.items():
@@ -48,7 +49,7 @@ def admit(schema: Schema, raw: object) -> Event:
         if entry is not None:
             values[name] = _admit_values(entry, raws, violations)
         elif view is not None:
-            violations.append(_unknown_attribute(schema, view, name))
+            violations.append(_unknown_attribute(schema, view, name, hint=len(violations) < MOST_SHOWN))
     violations.extend(
         Violation("missing mandatory attribute", name, f"the mandatory attribute {name!r} is missing")
         for name in (view.mandatory if view else ())
@@ -69,9 +70,9 @@ def _view_of(schema: Schema, bound: dict[str, list[object]], violations: list[Vi
         violations.append(Violation("no event type", EVENT_TYPE, f"the event names no event type; there are: {listed}"))
         return None
     unknown = [name for name in names if not isinstance(name, str) or name not in schema.event_types]
-    for name in unknown:
+    for name in unknown[:MOST_SHOWN]:
         hint = did_you_mean(nearest(str(name), schema.event_types))
-        violations.append(Violation("unknown event type", EVENT_TYPE, f"there is no event type {name!r}{hint}"))
+        violations.append(Violation("unknown event type", EVENT_TYPE, f"there is no event type {shown(name)}{hint}"))
     return None if unknown else schema.view(map(str, names))
 
 
@@ -79,11 +80,16 @@ def _admit_values(entry: ViewAttribute, raws: list[object], violations: list[Vio
     """Return the distinct canonical values; appends a violation for each that is wrong."""
     domain = entry.domain
     by_key: dict[Key, Value] = {}
+    bad = 0
     for raw in raws:
         try:
             value = domain.admit(raw)
         except BadValue as error:
             violations.append(Violation("bad value", entry.name, f"{entry.name}: {error}"))
+            bad += 1
+            if bad == MOST_SHOWN:  # each message costs a search for the nearest names
+                violations.append(Violation("bad value", entry.name, f"{entry.name}: more values are not looked at"))
+                break
         else:
             by_key.setdefault(domain.key(value), value)
     if len(by_key) > 1 and not entry.multiple:
@@ -92,23 +98,22 @@ def _admit_values(entry: ViewAttribute, raws: list[object], violations: list[Vio
     return tuple(by_key.values())
 
 
-def _unknown_attribute(schema: Schema, view: View, name: str) -> Violation:
+def _unknown_attribute(schema: Schema, view: View, name: str, *, hint: bool) -> Violation:
     types = ", ".join(sorted(view.event_types))
     if name in schema.attributes:
         return Violation("unknown attribute", name, f"events of type {types} have no attribute {name!r}")
-    hint = did_you_mean(nearest(name, view.attributes))
-    return Violation("unknown attribute", name, f"there is no attribute {name!r}{hint}")
+    guess = did_you_mean(nearest(name, view.attributes)) if hint else ""
+    return Violation("unknown attribute", name, f"there is no attribute {shown(name)}{guess}")
 
 
 def flatten(
-    raw: Mapping[str, object], schema: Schema | None = None, violations: list[Violation] | None = None
+    raw: Mapping[str, object], points: Container[str] = (), violations: list[Violation] | None = None
 ) -> dict[str, list[object]]:
     """Return dotted name -> the raw values found there, nulls left out.
 
-    Points look like nested objects or arrays; the schema, where given, tells which names are points.
+    Points look like nested objects or arrays, so `points` tells which names are points.
     """
     found: dict[str, list[object]] = {}
-    points = _point_attributes(schema)
 
     def walk(name: str, value: object, depth: int) -> None:
         if value is None:
@@ -134,10 +139,6 @@ def flatten(
 
 def _too_deep(name: str) -> Violation:
     return Violation("too large", name[:80], f"the event is nested deeper than {MAX_DEPTH}")
-
-
-def _point_attributes(schema: Schema | None) -> Iterable[str]:
-    return schema.point_attributes if schema is not None else ()
 
 
 def _is_list_of_points(value: object) -> bool:
