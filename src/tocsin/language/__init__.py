@@ -1,0 +1,59 @@
+"""The subscription language: its forms, the syntax tree in which they meet, binding to a schema, and its meaning.
+
+forms      parse.py and render.py (text), builder.py (Python), json_form.py (JSON tree), bulk_form.py
+tree       syntax.py; bounds.py says how large it may be
+binding    bind.py, with offers.py (operators) and operands.py
+meaning    semantics.py, the definition; explain.py
+"""
+
+from tocsin.language.bind import BoundSubscription, bind
+from tocsin.language.builder import Condition, attributes, operator, subscription, variable, word
+from tocsin.language.bulk_form import from_bulk, to_bulk
+from tocsin.language.explain import Explanation, explain
+from tocsin.language.json_form import (
+    expression_from_json,
+    expression_to_json,
+    from_json,
+    node_from_json,
+    node_to_json,
+    to_json,
+)
+from tocsin.language.parse import parse, parse_condition, parse_expression
+from tocsin.language.render import render
+from tocsin.language.semantics import evaluate
+from tocsin.language.syntax import ALWAYS, NEVER, And, Node, Not, Op, Or, Predicate, Subscription
+
+__all__ = [
+    "ALWAYS",
+    "NEVER",
+    "And",
+    "BoundSubscription",
+    "Condition",
+    "Explanation",
+    "Node",
+    "Not",
+    "Op",
+    "Or",
+    "Predicate",
+    "Subscription",
+    "attributes",
+    "bind",
+    "evaluate",
+    "explain",
+    "expression_from_json",
+    "expression_to_json",
+    "from_bulk",
+    "from_json",
+    "node_from_json",
+    "node_to_json",
+    "operator",
+    "parse",
+    "parse_condition",
+    "parse_expression",
+    "render",
+    "subscription",
+    "to_bulk",
+    "to_json",
+    "variable",
+    "word",
+]

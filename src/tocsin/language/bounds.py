@@ -13,7 +13,8 @@ from tocsin.language.syntax import Expression, Node, Subscription, WordPattern
 MAX_TEXT = 64 * 1024  # characters of a text form
 MAX_NESTING = 200  # parentheses and `case`s open at once; and `not`, `-`, `+` in a row
 MAX_DEPTH = 64  # nodes on the way from the root to a leaf
-MAX_NODES = 4_096  # nodes of a tree; the values in lists are not nodes
+MAX_NODES = 2_048  # nodes of a tree; the values in lists are not nodes
+MAX_TOKENS = 4 * MAX_NODES  # of a text form; a list of plain values is one token
 MAX_LIST = 10_000  # values in all lists of an expression together
 MAX_STRING = 4_096  # characters of one text value
 MAX_NAME = 200  # characters of a name
@@ -29,7 +30,7 @@ def check_size(tree: Tree) -> None:
     nodes = listed = 0
     while waiting:
         node, depth = waiting.pop()
-        nodes += 1
+        nodes += len(node.words) if isinstance(node, syntax.Words) else 1
         if depth > MAX_DEPTH:
             raise too_deep()
         if nodes > MAX_NODES:

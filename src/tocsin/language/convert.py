@@ -184,7 +184,7 @@ class Converter(ValueConverter):
         if rule in _SIMPLE:
             return _SIMPLE[rule], self.literal(first, depth)
         if rule in _LISTS:
-            return _LISTS[rule], tuple(self.literal(value, depth) for value in self.branches(first))
+            return _LISTS[rule], self.values(first, depth)
         if rule == "between":
             return Op.BETWEEN, (self.literal(first, depth), self.literal(operands[1], depth))
         if rule == "within":
@@ -198,10 +198,10 @@ class Converter(ValueConverter):
         return Within(self.number(amount), tokens.UNITS[unit.lower()], self.literal(center, depth))
 
     def _box(self, tree: Branch, depth: int) -> Box:
-        corners = [self.coordinate(corner, depth) for corner in self.branches(tree)]
+        corners = self.branches(tree)
         if len(corners) != 4:
             raise self.wrong(tree, "a box has four corners: in box (south, west, north, east)")
-        return Box(*corners)
+        return Box(*(self.coordinate(corner, depth) for corner in corners))
 
     def _subject(self, tree: Branch, op: str) -> Branch:
         """Return the tree of the attribute's name."""
@@ -218,7 +218,7 @@ class Converter(ValueConverter):
         if tree.data == "between":
             low, high = (Constant(self.literal(operand, depth)) for operand in operands)
             return And((Constraint(variable, Op.GE, low, span=span), Constraint(variable, Op.LE, high, span=span)))
-        members = [Constant(self.literal(member, depth)) for member in self.branches(operands[0])]
+        members = [Constant(member) for member in self.values(operands[0], depth)]
         self.count(tree, 3 * len(members))
         parts = tuple(Constraint(variable, Op.EQ, member, span=span) for member in members)
         return parts[0] if len(parts) == 1 else Or(parts)

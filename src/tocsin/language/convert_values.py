@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from tocsin.errors import BadValue, LanguageError, ParseError, Span, TooLarge
+from tocsin.errors import LanguageError, ParseError, Span, TooLarge
 from tocsin.language import fold, tokens
-from tocsin.language.bounds import MAX_DEPTH, MAX_GAP, MAX_NODES, check_name, check_string, too_deep
-from tocsin.language.literals import check_coordinate, check_number
+from tocsin.language.bounds import MAX_DEPTH, MAX_GAP, MAX_NODES, check_name, too_deep
+from tocsin.language.literals import check_coordinate, read_literal, read_number, read_string
 from tocsin.language.syntax import (
     Arithmetic,
     AttributeValue,
@@ -29,8 +28,7 @@ from tocsin.language.syntax import (
     Words,
 )
 from tocsin.language.time_units import MICROSECONDS
-from tocsin.schema import Number, TimeDomain
-from tocsin.schema.domain import is_number, parse_number
+from tocsin.schema import Number
 
 if TYPE_CHECKING:
     import lark
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
 _CONSTANTS = frozenset(
     ("text", "number", "time", "true", "false", "duration", "point", "arithmetic", "negative", "positive", "group")
 )
-_TIME = TimeDomain(name="time")
 
 
 def span_of(part: Branch | Leaf) -> Span:
@@ -144,16 +141,18 @@ class ValueConverter:
 
     def string(self, leaf: Leaf) -> str:
         with self.at(leaf):
-            return check_string(str(leaf)[1:-1].replace("''", "'"))
+            return read_string(str(leaf))
 
     def number(self, leaf: Leaf) -> Number:
-        """Return the number of a token: digits, or decimal '…'."""
-        tagged = leaf.endswith("'")
-        digits = leaf[leaf.index("'") + 1 : -1] if tagged else str(leaf)
-        if not is_number(digits):
-            raise self.wrong(leaf, "a number has at most 400 digits and an exponent of at most 400")
         with self.at(leaf):
-            return check_number(Decimal(digits) if tagged else parse_number(digits))
+            return read_number(str(leaf))
+
+    def values(self, tree: Branch, depth: int) -> tuple[Literal, ...]:
+        """Return the constants of a list."""
+        if tree.data == "plain_values":
+            with self.at(tree):
+                return tuple(map(read_literal, tokens.list_values(str(self.leaves(tree)[0]))))
+        return tuple(self.literal(value, depth) for value in self.branches(tree))
 
     def literal(self, tree: Branch, depth: int = 1) -> Literal:
         """Return the constant that the tree is, arithmetic done; raises ParseError where it is not constant."""
@@ -190,27 +189,14 @@ class ValueConverter:
 
     def _atom(self, tree: Branch) -> Literal:
         leaf = self.leaves(tree)[0]
-        match tree.data:
-            case "text":
-                return self.string(leaf)
-            case "number":
-                return self.number(leaf)
-            case "time":
-                return self._time(leaf)
-            case _:
-                return tree.data == "true"
+        with self.at(leaf):
+            return read_literal(str(leaf)) if tree.data in ("text", "number", "time") else tree.data == "true"
 
     def _duration(self, tree: Branch, amount: Leaf, unit: Leaf) -> fold.Duration:
         canonical = tokens.UNITS[unit.lower()]
         if canonical not in MICROSECONDS:
             raise self.wrong(tree, f"{self.written(tree)} is a distance; distances go with within … of")
         return fold.Duration.of(self.number(amount), canonical)
-
-    def _time(self, leaf: Leaf) -> Literal:
-        try:
-            return _TIME.admit(leaf[leaf.index("'") + 1 : -1].replace("''", "'"))
-        except BadValue as error:
-            raise self.wrong(leaf, str(error)) from None
 
     def _not_constant(self, tree: Branch) -> str:
         written = self.written(tree)
@@ -320,6 +306,7 @@ class ValueConverter:
                     part, "near stands between two words in single quotes: 'boolean' near[1..5] 'proximity'"
                 )
             words.append(self.string(self.leaves(part)[0]))
+        self.count(tree, len(words))
         return Words(tuple(words), tuple(self._gap(leaf) for leaf in self.leaves(tree)))
 
     def _gap(self, leaf: Leaf) -> tuple[int, int]:

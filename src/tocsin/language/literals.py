@@ -10,10 +10,10 @@ import math
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from tocsin.errors import ParseError, TooLarge, shown
+from tocsin.errors import BadValue, ParseError, TooLarge, shown
 from tocsin.language.bounds import MAX_DIGITS, check_string
 from tocsin.language.syntax import Literal
-from tocsin.schema import Number
+from tocsin.schema import Number, TimeDomain
 from tocsin.schema.domain import LARGEST_EXPONENT, is_number, parse_number
 
 
@@ -37,6 +37,8 @@ def check_literal(value: object) -> Literal:
             raise ParseError(f"{shown(value)} cannot stand in an expression; a value is {KINDS}")
 
 
+_NUMBER_SIZE = f"a number is finite and has at most {MAX_DIGITS} digits, and an exponent of at most {LARGEST_EXPONENT}"
+_TIME = TimeDomain(name="time")
 KINDS = "a number, a text, true or false, a time, or a point"
 
 
@@ -49,9 +51,7 @@ def check_number(number: Number) -> Number:
     else:
         fits = number.is_finite() and _is_small(number)
     if not fits:
-        raise (TooLarge if Decimal(number).is_finite() else ParseError)(
-            f"a number is finite and has at most {MAX_DIGITS} digits"
-        )
+        raise (TooLarge if Decimal(number).is_finite() else ParseError)(_NUMBER_SIZE)
     return number
 
 
@@ -78,6 +78,36 @@ def check_coordinate(raw: object) -> float:
         if math.isfinite(number):
             return number + 0.0  # no negative zero
     raise ParseError(f"a point is a pair of numbers, such as (40.85, -73.88); {shown(raw)} is not one of them")
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_literal(token: str) -> Literal:
+    """Return the value of a token: 'text', digits, decimal '0.1' or time '2026-11-15T10:00Z'."""
+    if token.startswith("'"):
+        return read_string(token)
+    return _read_time(token) if token[0] in "tT" else read_number(token)
+
+
+def read_string(token: str) -> str:
+    return check_string(token[1:-1].replace("''", "'"))
+
+
+def read_number(token: str) -> Number:
+    tagged = token.endswith("'")
+    digits = token[token.index("'") + 1 : -1] if tagged else token
+    if not is_number(digits):
+        wrong = tagged and len(digits) < MAX_DIGITS and "e" not in digits.lower()
+        raise ParseError("this is not a number") if wrong else TooLarge(_NUMBER_SIZE)
+    return check_number(Decimal(digits) if tagged else parse_number(digits))
+
+
+def _read_time(token: str) -> datetime:
+    try:
+        return _TIME.admit(token[token.index("'") + 1 : -1].replace("''", "'"))
+    except BadValue as error:
+        raise ParseError(str(error)) from None
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

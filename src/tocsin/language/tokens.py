@@ -11,7 +11,7 @@ import re
 from typing import NamedTuple
 
 from tocsin.errors import ParseError, Span, TooLarge
-from tocsin.language.bounds import MAX_LIST, MAX_NESTING, MAX_TEXT
+from tocsin.language.bounds import MAX_DEPTH, MAX_LIST, MAX_NESTING, MAX_TEXT, MAX_TOKENS
 
 RESERVED = frozenset(
     ("and", "or", "not", "in", "between", "contains", "like", "is", "where", "with")
@@ -26,16 +26,18 @@ UNITS = {
     **{"hour": "hours", "hours": "hours", "day": "days", "days": "days", "week": "weeks", "weeks": "weeks"},
 }
 
-_TEXT = r"'[^']*(?:''[^']*)*'"
-_QUOTED = r'"[^"]*(?:""[^"]*)*"'
+_TEXT = r"'[^']*+(?:''[^']*+)*+'"
+_QUOTED = r'"[^"]*+(?:""[^"]*+)*+"'
 _NAME = r"[^\W\d]\w*(?:\.\w+)*"
+_NUMBER = r"(?: [0-9]+ (?:\.[0-9]+)? | \.[0-9]+ ) (?: [eE][+-]?[0-9]+ )?"
+_VALUE = rf"(?: (?: (?i:time|decimal) \s* )? {_TEXT} | -? {_NUMBER} )"
 _SCAN = re.compile(
     rf"""
       (?P<SKIP> \s+ | --[^\n]* )
     | (?P<TIME> (?i:time) \s* {_TEXT} )
     | (?P<DECIMAL> (?i:decimal) \s* {_TEXT} )
     | (?P<STRING> {_TEXT} )
-    | (?P<NUMBER> (?: [0-9]+ (?:\.[0-9]+)? | \.[0-9]+ ) (?: [eE][+-]?[0-9]+ )? )
+    | (?P<NUMBER> {_NUMBER} )
     | (?P<VARIABLE> \? (?: {_NAME} | {_QUOTED} ) )
     | (?P<QUOTED> {_QUOTED} )
     | (?P<NEAR> (?i:near) \s* \[ \s* [0-9]+ \s* \.\. \s* [0-9]+ \s* \] )
@@ -55,6 +57,10 @@ _SCAN = re.compile(
     re.VERBOSE,
 )
 _BARE = re.compile(_NAME)
+# A list of plain values, which may be long, is one token: the grammar's parser would take a second for 10,000 values.
+_LIST = re.compile(rf"\s*+ (?P<list> \( \s*+ {_VALUE} (?: \s*+ , \s*+ {_VALUE} )*+ \s*+ \) )", re.VERBOSE)
+_LISTED = re.compile(_VALUE, re.VERBOSE)
+_LISTING = frozenset({"IN", "CONTAINS_ANY", "CONTAINS_ALL"})
 _SIGNS = {
     "(": "LPAR",
     ")": "RPAR",
@@ -66,6 +72,9 @@ _SIGNS = {
     "%": "PERCENT",
 }
 _PREFIXES = frozenset({"NOT", "MINUS", "PLUS"})
+_OPENING, _CLOSING = frozenset({"LPAR", "CASE"}), frozenset({"RPAR", "END"})
+_ENDING = frozenset({"NAME", "NUMBER", "STRING", "TIME", "VARIABLE", "UNIT", "TRUE", "FALSE", "RPAR", "END"})
+_SUMS, _PRODUCTS = frozenset({"PLUS", "MINUS"}), frozenset({"STAR", "SLASH", "PERCENT"})
 
 
 class Token(NamedTuple):
@@ -94,9 +103,16 @@ def scan(text: str) -> list[Token]:
     if len(text) > MAX_TEXT:
         raise TooLarge(f"the text has {len(text):,} characters; at most {MAX_TEXT:,} are allowed")
     tokens: list[Token] = []
-    nesting = prefixes = commas = at = 0
+    size = _Size()
+    at = 0
     before = ""  # the type of the token before
     while at < len(text):
+        if before in _LISTING and (listed := _LIST.match(text, at)):
+            token = Token("LIST", listed["list"], listed.start("list"), listed.end())
+            tokens.append(token)
+            before, at = "LIST", token.end
+            size.add(text, token)
+            continue
         found = _SCAN.match(text, at)
         if found is None or found.lastgroup is None or found.lastgroup == "POWER":
             raise _unreadable(text, at)
@@ -114,14 +130,61 @@ def scan(text: str) -> list[Token]:
         token = Token(kind, word, start, at)
         tokens.append(token)
         before = kind
-        nesting += (kind in ("LPAR", "CASE")) - (kind in ("RPAR", "END"))
-        prefixes = prefixes + 1 if kind in _PREFIXES else 0
-        commas += kind == "COMMA"
-        if nesting > MAX_NESTING or prefixes > MAX_NESTING:
-            raise TooLarge(f"the expression is nested deeper than {MAX_NESTING} here", text=text, span=token.span)
-        if commas > MAX_LIST:
-            raise TooLarge(f"lists may have {MAX_LIST:,} values in all; this is one more", text=text, span=token.span)
+        size.add(text, token)
     return tokens
+
+
+def list_values(listed: str) -> list[str]:
+    """Return the texts of the values of a LIST token."""
+    return _LISTED.findall(listed)
+
+
+class _Size:
+    """The size of what has been scanned; raises TooLarge where the grammar's parser need not be tried."""
+
+    def __init__(self) -> None:
+        self._tokens = self._listed = self._prefixes = 0
+        self._before = ""
+        self._chains: list[list[int]] = [[0, 0]]  # per open parenthesis: the sums and the products in a row
+
+    def add(self, text: str, token: Token) -> None:
+        """Count one more token."""
+        kind = token.type
+        self._tokens += 1
+        self._prefixes = self._prefixes + 1 if kind in _PREFIXES else 0
+        if kind in _OPENING:
+            self._chains.append([0, 0])
+        elif kind in _CLOSING and len(self._chains) > 1:
+            self._chains.pop()
+        elif kind == "LIST":
+            commas = token.text.count(",")  # those in texts too, so it is an upper bound
+            self._listed += commas + 1 if commas < MAX_LIST else len(list_values(token.text))
+        self._count_chain(kind)
+        self._before = kind
+        if message := self._excess():
+            raise TooLarge(message, text=text, span=token.span)
+
+    def _count_chain(self, kind: str) -> None:
+        """Count binary operators in a row: `1 + 1 + 1` nests to the left."""
+        chain = self._chains[-1]
+        if kind in _SUMS and self._before in _ENDING:
+            chain[:] = [chain[0] + 1, 0]
+        elif kind in _PRODUCTS:
+            chain[1] += 1
+        elif kind not in _ENDING and kind not in _OPENING and kind not in _SUMS:
+            chain[:] = [0, 0]
+
+    def _excess(self) -> str | None:
+        """Return what is too large, if anything is."""
+        if len(self._chains) > MAX_NESTING or self._prefixes > MAX_NESTING:
+            return f"the expression is nested deeper than {MAX_NESTING} here"
+        if max(self._chains[-1]) > MAX_DEPTH:
+            return f"a formula may have {MAX_DEPTH} operators in a row; this is one more"
+        if self._listed > MAX_LIST and self._before == "LIST":
+            return f"lists may have {MAX_LIST:,} values in all; with this one it is more"
+        if self._tokens > MAX_TOKENS:
+            return f"the expression has more than {MAX_TOKENS:,} words and signs; split it into several subscriptions"
+        return None
 
 
 def _word_type(word: str, before: str) -> str:

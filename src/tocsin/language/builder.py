@@ -1,0 +1,343 @@
+"""The builder: subscriptions written in Python.
+
+    from tocsin.language import attributes as a, subscription, word
+
+    subscription(
+        "car", "antique",
+        where=(a.price < 1300) & (a.brand == "mini") | ~(a.colour == "brown"),
+        properties={"age": 42},
+    )
+
+Gives the same syntax tree as the other forms. Attributes with a dot or an odd name: a.seller.name, a["seller.name"].
+"""  # fmt: skip
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tocsin.errors import ParseError
+from tocsin.language import syntax
+from tocsin.language.bounds import MAX_GAP, check_name, check_string
+from tocsin.language.literals import check_coordinate, check_literal, check_number
+from tocsin.language.render import render
+from tocsin.language.syntax import ALWAYS, NEVER, Box, Literal, Node, Op, Operand, Predicate, Subscription, Within
+from tocsin.schema import Number
+
+_HOW_TO_COMBINE = (
+    "a condition is neither true nor false before there is an event. Combine conditions with & | ~ instead of and, or, "
+    'not, in parentheses each: (a.price < 1300) & (a.brand == "mini"); for a range, write a.price.between(1, 5)'
+)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Condition:
+    """A condition under construction; `node` is the syntax tree so far."""
+
+    node: Node
+
+    def __and__(self, other: Condition | Node) -> Condition:
+        return Condition(_joined(syntax.And, ALWAYS, self.node, node_of(other)))
+
+    def __rand__(self, other: Node) -> Condition:
+        return Condition(_joined(syntax.And, ALWAYS, other, self.node))
+
+    def __or__(self, other: Condition | Node) -> Condition:
+        return Condition(_joined(syntax.Or, NEVER, self.node, node_of(other)))
+
+    def __ror__(self, other: Node) -> Condition:
+        return Condition(_joined(syntax.Or, NEVER, other, self.node))
+
+    def __invert__(self) -> Condition:
+        return Condition(syntax.Not(self.node))
+
+    def __bool__(self) -> bool:
+        raise TypeError(_HOW_TO_COMBINE)
+
+    def __repr__(self) -> str:
+        return f"<condition {render(self.node)}>"
+
+
+def node_of(condition: Condition | Node) -> Node:
+    """Return the syntax tree of a condition."""
+    if isinstance(condition, Condition):
+        return condition.node
+    if isinstance(condition, Node):
+        return condition
+    raise TypeError(f"expected a condition such as a.price < 1300, not {condition!r}")
+
+
+def _joined(connective: type[syntax.And] | type[syntax.Or], neutral: Node, left: Node, right: Node) -> Node:
+    """Return the two joined by a connective, flat: x & y & z has three parts."""
+    parts = [part for node in (left, right) for part in (node.parts if isinstance(node, connective) else (node,))]
+    if not parts:
+        return neutral
+    return parts[0] if len(parts) == 1 else connective(tuple(parts))
+
+
+def subscription(
+    *event_types: str,
+    where: Condition | Node | None = None,
+    properties: Mapping[str, Literal] | None = None,
+) -> Subscription:
+    """Return the subscription to events of these types (of any, where none is named) that satisfy `where`."""
+    return Subscription(
+        tuple(map(check_name, event_types)),
+        ALWAYS if where is None else node_of(where),
+        tuple((check_name(name), check_literal(value)) for name, value in (properties or {}).items()),
+    )
+
+
+# --- attributes -------------------------------------------------------------------------------------------------------
+
+
+class Attributes:
+    """All attributes there may be: a.price, a["seller name"]."""
+
+    def __getattr__(self, name: str) -> Attribute:
+        if name.startswith("__"):
+            raise AttributeError(name)  # Python asks for many such names
+        return Attribute(name)
+
+    def __getitem__(self, name: str) -> Attribute:
+        return Attribute(name)
+
+
+class Attribute:
+    """An attribute; comparing it gives a condition."""
+
+    __slots__ = ("_name",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, name: str) -> None:
+        self._name = check_name(name)
+
+    def __getattr__(self, part: str) -> Attribute:
+        if part.startswith("_"):
+            raise AttributeError(part)
+        return Attribute(f"{self._name}.{part}")
+
+    def __getitem__(self, part: str) -> Attribute:
+        return Attribute(f"{self._name}.{part}")
+
+    def __repr__(self) -> str:
+        return f"<attribute {self._name}>"
+
+    def __bool__(self) -> bool:
+        raise TypeError(_HOW_TO_COMBINE)
+
+    def _is(self, op: Op, operand: Operand) -> Condition:
+        return Condition(Predicate(self._name, op, operand))
+
+    def __eq__(self, value: Any) -> Condition:  # type: ignore[override]
+        return self._is(Op.EQ, _literal(value))
+
+    def __ne__(self, value: Any) -> Condition:  # type: ignore[override]
+        return self._is(Op.NE, _literal(value))
+
+    def __lt__(self, value: Literal) -> Condition:
+        return self._is(Op.LT, _literal(value))
+
+    def __le__(self, value: Literal) -> Condition:
+        return self._is(Op.LE, _literal(value))
+
+    def __gt__(self, value: Literal) -> Condition:
+        return self._is(Op.GT, _literal(value))
+
+    def __ge__(self, value: Literal) -> Condition:
+        return self._is(Op.GE, _literal(value))
+
+    def in_(self, *values: Literal | Iterable[Literal]) -> Condition:
+        """Return: one of these. Write in_("mini", "cooper") or in_(["mini", "cooper"]); points in a list."""
+        return self._is(Op.IN, _literals(values))
+
+    def between(self, low: Literal, high: Literal) -> Condition:
+        return self._is(Op.BETWEEN, (_literal(low), _literal(high)))
+
+    def contains(self, value: Literal | Pattern) -> Condition:
+        """On text: these words occur, or the word pattern is satisfied. Else: the value is among the values."""
+        return self._is(Op.CONTAINS, value.pattern if isinstance(value, Pattern) else _literal(value))
+
+    def contains_any(self, *values: Literal | Iterable[Literal]) -> Condition:
+        return self._is(Op.CONTAINS_ANY, _literals(values))
+
+    def contains_all(self, *values: Literal | Iterable[Literal]) -> Condition:
+        return self._is(Op.CONTAINS_ALL, _literals(values))
+
+    def kind_of(self, value: str) -> Condition:
+        return self._is(Op.KIND_OF, _literal(value))
+
+    def starts_with(self, text: str) -> Condition:
+        return self._is(Op.STARTS_WITH, _literal(text))
+
+    def like(self, pattern: str) -> Condition:
+        return self._is(Op.LIKE, _literal(pattern))
+
+    def within(self, *, of: Literal, **amount: Number) -> Condition:
+        """Return: not farther away. Units are keywords: km=5, of=(40.85, -73.88); hours=2, of=datetime(…)."""
+        if len(amount) != 1 or not amount.keys() <= UNITS:
+            raise ParseError(f"within takes one amount, such as km=5; units are {', '.join(sorted(UNITS))}")
+        [(unit, number)] = amount.items()
+        return self._is(Op.WITHIN, Within(check_number(number), unit, _literal(of)))
+
+    def in_box(self, south: float, west: float, north: float, east: float) -> Condition:
+        return self._is(Op.IN_BOX, Box(*map(check_coordinate, (south, west, north, east))))
+
+    def is_present(self) -> Condition:
+        return self._is(Op.PRESENT, None)
+
+    def is_absent(self) -> Condition:
+        return self._is(Op.ABSENT, None)
+
+
+UNITS = frozenset({"m", "km", "mi", "seconds", "minutes", "hours", "days", "weeks"})
+
+attributes = Attributes()
+
+
+def _literal(value: object) -> Literal:
+    if value is None:
+        raise ParseError("there is no null; to ask whether there is a value, use is_present() or is_absent()")
+    if isinstance(value, Attribute | Formula):
+        raise ParseError("an attribute is compared with a constant")
+    return check_literal(value)
+
+
+def _literals(values: tuple[Any, ...]) -> tuple[Literal, ...]:
+    if len(values) == 1 and isinstance(values[0], Iterable) and not isinstance(values[0], str):
+        values = tuple(values[0])
+    if not values:
+        raise ParseError("the list is empty; no value would be in it")
+    return tuple(map(_literal, values))
+
+
+# --- word patterns ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A word pattern under construction."""
+
+    pattern: syntax.WordPattern
+
+    def near(self, least: int, most: int, other: Pattern | str) -> Pattern:
+        """Return: these words, then `other`, with `least` to `most` other words between."""
+        after = other.pattern if isinstance(other, Pattern) else word(other).pattern
+        if not isinstance(self.pattern, syntax.Words) or not isinstance(after, syntax.Words):
+            raise ParseError("near stands between words; combine other patterns with & | ~")
+        if not 0 <= least <= most <= MAX_GAP:
+            raise ParseError(f"near takes the least and the most words between, at most {MAX_GAP:,}: near(1, 5, …)")
+        words, gaps = self.pattern.words + after.words, (*self.pattern.gaps, (least, most), *after.gaps)
+        return Pattern(syntax.Words(words, gaps))
+
+    def __and__(self, other: Pattern) -> Pattern:
+        return Pattern(syntax.WordAnd(self._parts(syntax.WordAnd) + other._parts(syntax.WordAnd)))
+
+    def __or__(self, other: Pattern) -> Pattern:
+        return Pattern(syntax.WordOr(self._parts(syntax.WordOr) + other._parts(syntax.WordOr)))
+
+    def __invert__(self) -> Pattern:
+        return Pattern(syntax.WordNot(self.pattern))
+
+    def __bool__(self) -> bool:
+        raise TypeError(_HOW_TO_COMBINE)
+
+    def _parts(self, connective: type[syntax.WordAnd] | type[syntax.WordOr]) -> tuple[syntax.WordPattern, ...]:
+        return self.pattern.parts if isinstance(self.pattern, connective) else (self.pattern,)
+
+
+def word(text: str) -> Pattern:
+    """Return the pattern of one word, which can be near others: word("boolean").near(1, 5, "proximity")."""
+    return Pattern(syntax.Words((check_string(text),)))
+
+
+# --- operators, variables and formulas --------------------------------------------------------------------------------
+
+
+class Formula:
+    """A value expression under construction, of variables and constants; comparing it gives a value constraint."""
+
+    __slots__ = ("expression",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, expression: syntax.Expression) -> None:
+        self.expression = expression
+
+    def __bool__(self) -> bool:
+        raise TypeError(_HOW_TO_COMBINE)
+
+    def __repr__(self) -> str:
+        return f"<formula {render(self.expression)}>"
+
+    def _compared(self, op: Op, other: object) -> Condition:
+        return Condition(syntax.Constraint(self.expression, op, _expression(other)))
+
+    def __eq__(self, other: Any) -> Condition:  # type: ignore[override]
+        return self._compared(Op.EQ, other)
+
+    def __ne__(self, other: Any) -> Condition:  # type: ignore[override]
+        return self._compared(Op.NE, other)
+
+    def __lt__(self, other: Formula | Literal) -> Condition:
+        return self._compared(Op.LT, other)
+
+    def __le__(self, other: Formula | Literal) -> Condition:
+        return self._compared(Op.LE, other)
+
+    def __gt__(self, other: Formula | Literal) -> Condition:
+        return self._compared(Op.GT, other)
+
+    def __ge__(self, other: Formula | Literal) -> Condition:
+        return self._compared(Op.GE, other)
+
+    def __add__(self, other: Formula | Literal) -> Formula:
+        return _arithmetic("+", self, other)
+
+    def __radd__(self, other: Literal) -> Formula:
+        return _arithmetic("+", other, self)
+
+    def __sub__(self, other: Formula | Literal) -> Formula:
+        return _arithmetic("-", self, other)
+
+    def __rsub__(self, other: Literal) -> Formula:
+        return _arithmetic("-", other, self)
+
+    def __mul__(self, other: Formula | Literal) -> Formula:
+        return _arithmetic("*", self, other)
+
+    def __rmul__(self, other: Literal) -> Formula:
+        return _arithmetic("*", other, self)
+
+    def __truediv__(self, other: Formula | Literal) -> Formula:
+        return _arithmetic("/", self, other)
+
+    def __rtruediv__(self, other: Literal) -> Formula:
+        return _arithmetic("/", other, self)
+
+    def __mod__(self, other: Formula | Literal) -> Formula:
+        return _arithmetic("%", self, other)
+
+    def __rmod__(self, other: Literal) -> Formula:
+        return _arithmetic("%", other, self)
+
+    def __neg__(self) -> Formula:
+        return Formula(syntax.Negative(self.expression))
+
+
+def _arithmetic(op: str, left: object, right: object) -> Formula:
+    return Formula(syntax.Arithmetic(op, _expression(left), _expression(right)))
+
+
+def _expression(value: object) -> syntax.Expression:
+    return value.expression if isinstance(value, Formula) else syntax.Constant(_literal(value))
+
+
+def variable(name: str) -> Formula:
+    """Return the variable of that name, for an operator to bind and value constraints to use."""
+    return Formula(syntax.Variable(check_name(name)))
+
+
+def operator(name: str, *arguments: Formula | Literal) -> Condition:
+    """Return the condition that a user-supplied operator is; its arguments are constants and variables."""
+    return Condition(syntax.OperatorCall(check_name(name), tuple(map(_expression, arguments))))
