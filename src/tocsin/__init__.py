@@ -1,3 +1,63 @@
-"""Tocsin: content-based publish/subscribe. Who wants to know about this event?"""
+"""Tocsin: who wants to know about this event?
+
+Content-based publish/subscribe: subscriptions are boolean expressions over a schema; an event is matched, exactly and
+fast, against all of them. `docs/ARCHITECTURE.md` shows the layers, `docs/language.md` the language.
+
+Names are imported when they are first used, so that `import tocsin` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from tocsin.errors import TocsinError
+    from tocsin.language import attributes, bind, evaluate, explain, parse, render, subscription
+    from tocsin.matching import Matcher, engine_of
+    from tocsin.matching.columnar.matcher import ColumnarMatcher
+    from tocsin.matching.naive import NaiveMatcher
+    from tocsin.schema import Event, Schema
+
+_HOMES = {
+    "ColumnarMatcher": "tocsin.matching.columnar.matcher",
+    "Event": "tocsin.schema",
+    "Matcher": "tocsin.matching",
+    "NaiveMatcher": "tocsin.matching.naive",
+    "Schema": "tocsin.schema",
+    "TocsinError": "tocsin.errors",
+    "attributes": "tocsin.language",
+    "bind": "tocsin.language",
+    "engine_of": "tocsin.matching",
+    "evaluate": "tocsin.language",
+    "explain": "tocsin.language",
+    "parse": "tocsin.language",
+    "render": "tocsin.language",
+    "subscription": "tocsin.language",
+}
+
+__all__ = [
+    "ColumnarMatcher",
+    "Event",
+    "Matcher",
+    "NaiveMatcher",
+    "Schema",
+    "TocsinError",
+    "__version__",
+    "attributes",
+    "bind",
+    "engine_of",
+    "evaluate",
+    "explain",
+    "parse",
+    "render",
+    "subscription",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'tocsin' has no attribute {name!r}")

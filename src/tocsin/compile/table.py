@@ -56,7 +56,7 @@ class Column:
     """One column of codes: an attribute's values, or something derived from each of them.
 
     `derivation` says what is coded: the value's key (`domain.key`), each of the words of a text, or one coordinate of
-    a point. `constants` are the distinct keys that predicates mention, ascending: int64 or float64 where all are,
+    a point. `multiple` says that an event may have several codes here. `constants` are the distinct keys that predicates mention, ascending: int64 or float64 where all are,
     otherwise objects (texts; numbers of several types, which Python compares exactly).
     """
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
 
 from tocsin.language.bind import BoundSubscription
 from tocsin.language.render import render
@@ -37,6 +39,14 @@ class Outcome:
             return f"{mark} {self.condition}"
         return f"{mark} {self.condition}   ({self.attribute} {_shown_values(self.actual)})"
 
+    def as_json(self) -> dict[str, object]:
+        """Return the outcome as JSON has it."""
+        if self.attribute is None:
+            parts = [part.as_json() for part in self.parts]
+            return {"condition": self.condition, "held": self.held, **({"parts": parts} if parts else {})}
+        actual = None if self.actual is None else [_plain(value) for value in self.actual]
+        return {"condition": self.condition, "held": self.held, "attribute": self.attribute, "actual": actual}
+
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -45,6 +55,14 @@ class Explanation:
     matched: bool
     root: Outcome
     changes: tuple[Outcome, ...]  # what would have to come out otherwise; empty for a match
+
+    def as_json(self) -> dict[str, object]:
+        """Return the explanation as JSON has it."""
+        return {
+            "matched": self.matched,
+            "outcome": self.root.as_json(),
+            "changes": [change.as_json() for change in self.changes],
+        }
 
     def __str__(self) -> str:
         lines = ["matches" if self.matched else "does not match"]
@@ -114,6 +132,13 @@ def _shown_values(values: tuple[Value, ...] | None) -> str:
         return "is absent"
     shown = ", ".join(map(_shown_value, values[:5])) + (", …" if len(values) > 5 else "")
     return f"is {shown}"
+
+
+def _plain(value: Value) -> object:
+    """Return a value as JSON has it."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value) if isinstance(value, Decimal) else value
 
 
 def _shown_value(value: Value) -> str:

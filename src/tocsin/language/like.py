@@ -61,12 +61,12 @@ def _length(piece: re.Pattern[str]) -> int:
     return len(re.sub(r"\\(.)", r"\1", piece.pattern, flags=re.DOTALL))
 
 
-def literal_prefix(pattern: str) -> str:
-    """Return the text that everything like the pattern starts with."""
+def split_prefix(pattern: str) -> tuple[str, str]:
+    """Return the text that everything like the pattern starts with, and the rest of the pattern."""
     prefix, at = "", 0
     while at < len(pattern) and pattern[at] not in "%_":
         if pattern[at] == "\\" and at + 1 < len(pattern):
             at += 1
         prefix += pattern[at]
         at += 1
-    return prefix
+    return prefix, pattern[at:]

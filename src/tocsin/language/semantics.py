@@ -65,8 +65,13 @@ def predicate_holds(predicate: Predicate, event: Event, domain: Domain, *, negat
     elif predicate.op is Op.CONTAINS_ALL:  # each member, not all in the same value
         satisfied = all(any(_contains(domain, value, member) for value in values) for member in predicate.operand)  # type: ignore[union-attr]
     else:
-        satisfied = any(_TESTS[predicate.op](domain, value, predicate.operand) for value in values)
+        satisfied = any(value_satisfies(domain, predicate.op, value, predicate.operand) for value in values)
     return satisfied != negated
+
+
+def value_satisfies(domain: Domain, op: Op, value: Value, operand: Any) -> bool:
+    """Return whether one value satisfies an operator other than those that ask about all values of an attribute."""
+    return _TESTS[op](domain, value, operand)
 
 
 # --- what each operator asks of one value -----------------------------------------------------------------------------
@@ -110,7 +115,7 @@ def _within(domain: Domain, value: Value, operand: Within) -> bool:
 
 
 def _starts_with(domain: Domain, value: Value, operand: Any) -> bool:
-    return domain.key(value).startswith(domain.key(operand))  # type: ignore[union-attr]
+    return str(domain.key(value)).startswith(str(domain.key(operand)))
 
 
 def _like(domain: Domain, value: Value, operand: Any) -> bool:
@@ -129,9 +134,9 @@ _TESTS: dict[Op, Callable[[Domain, Value, Any], bool]] = {
     ),
     Op.CONTAINS: _contains,
     Op.CONTAINS_ANY: lambda domain, value, operand: any(_contains(domain, value, member) for member in operand),
-    Op.KIND_OF: lambda domain, value, operand: _less_or_equal(domain, value, operand),
+    Op.KIND_OF: _less_or_equal,
     Op.STARTS_WITH: _starts_with,
     Op.LIKE: _like,
     Op.WITHIN: _within,
-    Op.IN_BOX: lambda domain, value, operand: in_box(value, operand),  # type: ignore[arg-type]
+    Op.IN_BOX: lambda _, value, operand: in_box(value, operand),  # type: ignore[arg-type]
 }

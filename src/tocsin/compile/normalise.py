@@ -1,0 +1,278 @@
+"""From a bound subscription to its normal form: at most 64 conjunctions of atoms, each as small as it gets.
+
+    1. predicates that are combinations of simpler ones are expanded (predicates.py)
+    2. negation moves inwards, onto the predicates
+    3. alternatives over one attribute are joined: `a = 1 or a = 2` is `a in (1, 2)`
+    4. `or` moves outwards; the number of conjunctions is counted first, so that nothing explodes
+    5. in each conjunction the atoms of an attribute are merged; one that can never hold goes, and so does one that
+       another makes superfluous
+
+What is left tells whether the subscription can never hold, or always holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from tocsin.compile.atoms import Among, Atom, Bound, Checked, Conjunction, Interval, complement, intersection, points
+from tocsin.compile.predicates import atoms_of, expand, limits_of, whole
+from tocsin.errors import NotSupported, TooLarge
+from tocsin.language.bind import BoundSubscription
+from tocsin.language.syntax import And, Constraint, Node, Not, Op, OperatorCall, Or, Predicate
+from tocsin.schema import EVENT_TYPE, View
+
+MAX_CONJUNCTIONS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class NormalForm:
+    """The conjunctions of a subscription; it matches when one of them holds.
+
+    `types` is the condition on the event's types, which stands in every conjunction too; None where any type will do.
+    """
+
+    conjunctions: tuple[Conjunction, ...]
+    types: Among | None
+
+    @property
+    def never(self) -> bool:
+        """Whether no event can satisfy the subscription."""
+        return not self.conjunctions
+
+    @property
+    def always(self) -> bool:
+        """Whether every event of the subscription's types satisfies it."""
+        return any(set(conjunction) <= {self.types} for conjunction in self.conjunctions)
+
+
+def normalise(bound: BoundSubscription) -> NormalForm:
+    """Return the normal form of a subscription; raises TooLarge where it needs too many conjunctions."""
+    view, tree = bound.view, bound.subscription
+    literals = _push(tree.where, view, negated=False)
+    if (needed := _count(literals)) > MAX_CONJUNCTIONS:
+        raise TooLarge(
+            f"as alternatives of plain conjunctions this has {needed} of them; the limit is {MAX_CONJUNCTIONS}. "
+            "Use `in (…)` for alternatives of one attribute, or make several subscriptions of it"
+        )
+    types = _types(tree.event_types, view)
+    conjunctions = (_merge(types, atoms, view) for atoms in _alternatives(literals))
+    return NormalForm(_without_superfluous(found for found in conjunctions if found is not None), types)
+
+
+def _types(event_types: tuple[str, ...], view: View) -> Among | None:
+    """Return the atom that asks for one of these event types."""
+    if not event_types:
+        return None
+    domain = view[EVENT_TYPE].domain
+    return Among(EVENT_TYPE, "value", points([domain.key(name) for name in event_types]))
+
+
+# --- steps 1 to 3: a tree of And, Or and lists of atoms ---------------------------------------------------------------
+
+_Literal = tuple[Atom, ...]  # a conjunction of atoms that stands for one predicate
+
+
+@dataclass(frozen=True, slots=True)
+class _All:
+    parts: tuple[_Tree, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Some:
+    parts: tuple[_Tree, ...]
+
+
+_Tree = _All | _Some | _Literal
+
+
+def _push(node: Node, view: View, *, negated: bool) -> _Tree:
+    """Return the tree with negation moved onto the predicates, and these turned into atoms."""
+    match node:
+        case Not(part):
+            return _push(part, view, negated=not negated)
+        case And(parts) | Or(parts):
+            conjunction = isinstance(node, And) != negated
+            if not conjunction and not negated:
+                parts = _join_equalities(parts)
+            pushed = tuple(_push(part, view, negated=negated) for part in parts)
+            return _All(pushed) if conjunction else _Some(pushed)
+        case Predicate():
+            entry = view[node.attribute]
+            simpler = expand(node, entry)
+            if simpler != node:
+                return _push(simpler, view, negated=negated)
+            atoms = atoms_of(node, entry, negated=negated)
+            return _Some(()) if atoms is None else tuple(atoms)
+        case OperatorCall(name):
+            raise NotSupported(f"the operator {name} is not installed")
+        case Constraint():
+            raise NotSupported("value constraints need an operator that binds their variables; none is installed")
+
+
+def _join_equalities(parts: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Return the alternatives with all equalities and `in` of one attribute joined into one `in`."""
+    members: dict[str, list[object]] = {}
+    others: list[Node] = []
+    for part in parts:
+        if isinstance(part, Predicate) and part.op in (Op.EQ, Op.IN):
+            found = part.operand if part.op is Op.IN else (part.operand,)
+            members.setdefault(part.attribute, []).extend(found)  # type: ignore[arg-type]
+        else:
+            others.append(part)
+    joined = (
+        Predicate(name, Op.IN, tuple(found)) if len(found) > 1 else Predicate(name, Op.EQ, found[0])  # type: ignore[arg-type]
+        for name, found in members.items()
+    )
+    return (*joined, *others)
+
+
+# --- step 4: disjunction outwards -------------------------------------------------------------------------------------
+
+
+def _count(tree: _Tree) -> int:
+    """Return how many conjunctions the tree has as alternatives."""
+    match tree:
+        case _All(parts):
+            return prod(_count(part) for part in parts)
+        case _Some(parts):
+            return sum(_count(part) for part in parts)
+        case _:
+            return 1
+
+
+def _alternatives(tree: _Tree) -> list[_Literal]:
+    """Return the conjunctions, each as a list of atoms."""
+    match tree:
+        case _All(parts):
+            choices = product(*(_alternatives(part) for part in parts))
+            return [tuple(atom for chosen in choice for atom in chosen) for choice in choices]
+        case _Some(parts):
+            return [found for part in parts for found in _alternatives(part)]
+        case _:
+            return [tree]
+
+
+# --- step 5: merging --------------------------------------------------------------------------------------------------
+
+
+def _merge(types: Among | None, atoms: Iterable[Atom], view: View) -> Conjunction | None:
+    """Return the smallest conjunction that says the same, in a fixed order; None where it can never hold."""
+    by_attribute: dict[str, list[Atom]] = {EVENT_TYPE: [types]} if types else {}
+    for atom in atoms:
+        by_attribute.setdefault(atom.attribute, []).append(atom)
+    merged: list[Atom] = []
+    for name, found in by_attribute.items():
+        kept = _merge_attribute(list(dict.fromkeys(found)), view, name)
+        if kept is None:
+            return None
+        merged.extend(kept)
+    return tuple(merged)
+
+
+def _merge_attribute(atoms: list[Atom], view: View, name: str) -> list[Atom] | None:
+    bound: list[Atom] = [atom for atom in atoms if isinstance(atom, Bound)]
+    asks: list[Atom] = [atom for atom in atoms if not isinstance(atom, Bound)]
+    if any(atom.negated for atom in bound):
+        return None if asks or not all(atom.negated for atom in bound) else bound[:1]
+    if view[name].ever_multiple:  # each atom may be satisfied by another value
+        return asks or bound[:1]
+    kept: list[Atom] = [atom for atom in asks if isinstance(atom, Checked)]
+    limits = limits_of(view[name].domain)
+    for derivation in ("value", "words", "latitude", "longitude"):
+        columns = [atom for atom in asks if isinstance(atom, Among) and atom.derivation == derivation]
+        found = columns if derivation == "words" else _merge_unique(columns, limits)
+        if found is None:
+            return None
+        kept = [*found, *kept]
+    if _contradictory_words(kept):
+        return None
+    return [_as_bound(atom, view) for atom in kept] or bound[:1]
+
+
+def _merge_unique(atoms: list[Among], limits: Interval | None) -> list[Among] | None:
+    """Return the atoms of a single-valued column as one positive one, and the exclusions that still matter.
+
+    `limits` are those of whole-numbered keys, None where keys are not whole numbers.
+    """
+    positive = [atom for atom in atoms if not atom.negated]
+    negative = [atom for atom in atoms if atom.negated]
+    if not positive:
+        wide = [atom for atom in negative if not all(interval.is_point() for interval in atom.intervals)]
+        if not wide:
+            return negative
+        # `not (price < 10)` on a single value is `price >= 10`
+        positive = [Among(wide[0].attribute, wide[0].derivation, _outside(wide[0].intervals, limits))]
+        negative = [atom for atom in negative if atom is not wide[0]]
+    intervals = positive[0].intervals
+    for atom in positive[1:]:
+        intervals = intersection(intervals, atom.intervals)
+    kept = []
+    for atom in negative:
+        if all(interval.is_point() for interval in atom.intervals) and not _all_points(intervals):
+            inside = intersection(intervals, atom.intervals)
+            if inside:
+                kept.append(Among(atom.attribute, atom.derivation, inside, negated=True))
+        else:
+            intervals = intersection(intervals, _outside(atom.intervals, limits))
+    if not (intersection(intervals, [limits]) if limits else intervals):
+        return None
+    return [Among(positive[0].attribute, positive[0].derivation, intervals), *kept]
+
+
+def _outside(intervals: tuple[Interval, ...], limits: Interval | None) -> tuple[Interval, ...]:
+    """Return the keys outside the intervals; whole-numbered ones between closed ends and within their limits."""
+    gaps = complement(intervals)
+    if limits is None:
+        return gaps
+    return intersection([gap for gap in map(whole, gaps) if not gap.is_empty()], [limits])
+
+
+def _all_points(intervals: tuple[Interval, ...]) -> bool:
+    return all(interval.is_point() for interval in intervals)
+
+
+def _contradictory_words(atoms: list[Atom]) -> bool:
+    """Return whether a word is both asked for and excluded in a single text."""
+    asked = {
+        atom.intervals for atom in atoms if isinstance(atom, Among) and atom.derivation == "words" and not atom.negated
+    }
+    return any(
+        isinstance(atom, Among) and atom.derivation == "words" and atom.negated and atom.intervals in asked
+        for atom in atoms
+    )
+
+
+def _as_bound(atom: Atom, view: View) -> Atom:
+    """Return `is present` for an atom that every value of its domain satisfies."""
+    if not isinstance(atom, Among) or atom.negated or atom.derivation != "value":
+        return atom
+    everything = limits_of(view[atom.attribute].domain) or Interval()
+    covers = intersection(atom.intervals, [everything]) == (everything,)
+    return Bound(atom.attribute) if covers else atom
+
+
+def _without_superfluous(conjunctions: Iterable[Conjunction]) -> tuple[Conjunction, ...]:
+    """Return the conjunctions without those that hold only where another one holds."""
+    distinct = _with_presence_resolved(list(dict.fromkeys(conjunctions)))
+    atom_sets = [frozenset(conjunction) for conjunction in distinct]
+    return tuple(
+        conjunction
+        for conjunction, atoms in zip(distinct, atom_sets, strict=True)
+        if not any(other < atoms for other in atom_sets)
+    )
+
+
+def _with_presence_resolved(distinct: list[Conjunction]) -> list[Conjunction]:
+    """Return the conjunctions and what follows from them: `p and a is present or p and a is absent` is `p`."""
+    known = {frozenset(conjunction) for conjunction in distinct}
+    for conjunction in distinct:  # grows while it is walked: what follows may be resolved further
+        for atom in conjunction:
+            if isinstance(atom, Bound):
+                rest = frozenset(conjunction) - {atom}
+                if rest | {Bound(atom.attribute, not atom.negated)} in known and rest not in known:
+                    known.add(rest)
+                    distinct.append(tuple(other for other in conjunction if other != atom))
+    return distinct

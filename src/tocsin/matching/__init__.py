@@ -1,0 +1,29 @@
+"""Engines: subscriptions in, events in, the matches out, exactly as the language defines."""
+
+from __future__ import annotations
+
+import importlib
+
+from tocsin.errors import NotSupported, did_you_mean, nearest
+from tocsin.matching.matcher import Capabilities, Matcher, SubscriptionId, Work
+
+# Name -> where the class is; imported when asked for, since some of them compile kernels.
+_ENGINES = {
+    "columnar": "tocsin.matching.columnar.matcher:ColumnarMatcher",
+    "naive": "tocsin.matching.naive:NaiveMatcher",
+}
+ENGINES = tuple(_ENGINES)
+
+
+def engine_of(name: str) -> type[Matcher]:
+    """Return the class of the engine of that name."""
+    if name not in _ENGINES:
+        raise NotSupported(
+            f"there is no engine {name!r}{did_you_mean(nearest(name, ENGINES))}; there are: {', '.join(ENGINES)}"
+        )
+    module, _, attribute = _ENGINES[name].partition(":")
+    engine: type[Matcher] = getattr(importlib.import_module(module), attribute)
+    return engine
+
+
+__all__ = ["ENGINES", "Capabilities", "Matcher", "SubscriptionId", "Work", "engine_of"]

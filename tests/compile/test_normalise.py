@@ -1,0 +1,160 @@
+"""The normal form means what the subscription means, and tells never from always."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from tests.strategies.worlds import random_event, random_schema, random_subscription, worlds
+from tocsin.compile import MAX_CONJUNCTIONS, NormalForm, conjunction_text, normalise, refuse_meaningless, warnings_of
+from tocsin.compile.atoms import Among, Atom, Bound
+from tocsin.errors import Meaningless, TooLarge
+from tocsin.language import bind, evaluate, parse
+from tocsin.language.semantics import predicate_holds
+from tocsin.language.words import words
+from tocsin.schema import Event, Schema, View
+from tocsin.schema.examples import load_example
+
+AUCTION = load_example("auction")
+
+
+def form_holds(form: NormalForm, event: Event, view: View) -> bool:
+    return any(all(atom_holds(atom, event, view) for atom in conjunction) for conjunction in form.conjunctions)
+
+
+def atom_holds(atom: Atom, event: Event, view: View) -> bool:
+    values = event.values.get(atom.attribute)
+    if isinstance(atom, Bound):
+        return (values is None) == atom.negated
+    if values is None:
+        return False
+    domain = view[atom.attribute].domain
+    if not isinstance(atom, Among):
+        return predicate_holds(atom.predicate, event, domain, negated=atom.negated)
+    derive: dict[str, Any] = {
+        "value": lambda value: [domain.key(value)],
+        "words": words,
+        "latitude": lambda value: [value[0]],
+        "longitude": lambda value: [value[1]],
+    }
+    keys = [key for value in values for key in derive[atom.derivation](value)]
+    return any(interval.holds(key) for key in keys for interval in atom.intervals) != atom.negated
+
+
+@given(world=worlds())
+def test_the_normal_form_agrees_with_the_definition(world: tuple[Schema, Random]) -> None:
+    schema, random = world
+    for _ in range(6):
+        bound = bind(random_subscription(random, schema), schema)
+        try:
+            form = normalise(bound)
+        except TooLarge:
+            continue
+        for _ in range(6):
+            event = schema.admit(random_event(random, schema))
+            holds = evaluate(bound, event)
+            assert form_holds(form, event, schema.view()) == holds
+            assert not (form.never and holds)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_larger_random_worlds_agree_with_the_definition(seed: int) -> None:
+    random = Random(seed)
+    schema = random_schema(random)
+    events = [schema.admit(random_event(random, schema)) for _ in range(60)]
+    for _ in range(120):
+        bound = bind(random_subscription(random, schema), schema)
+        try:
+            form = normalise(bound)
+        except TooLarge:
+            continue
+        for event in events:
+            assert form_holds(form, event, schema.view()) == evaluate(bound, event)
+
+
+def form_of(text: str) -> NormalForm:
+    return normalise(bind(parse(text), AUCTION))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "price < 3 and price > 9",
+        "quantity > 3 and quantity < 4",
+        "price is absent and price < 3",
+        "condition < 'for parts'",
+        "category < 'bed'",
+        "year between 10 and 5",
+        "shipping = true and shipping = false",
+        "title contains 'old' and not (title contains 'old')",
+        "brand = 'Leica' and brand = 'Braun'",
+        "brand in ('Leica', 'Braun') and brand not in ('LEICA', 'braun')",
+        "false",
+        "not true",
+        "price < 3 and (year < 0 or false)",
+    ],
+)
+def test_what_can_never_hold_is_recognised(text: str) -> None:
+    form = form_of(text)
+    assert form.never
+    assert warnings_of(form)
+    with pytest.raises(Meaningless):
+        refuse_meaningless(form)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "item",
+        "true",
+        "item where true",
+        "price is present or price is absent",
+        "not (price is absent and price is present)",
+    ],
+)
+def test_what_always_holds_is_recognised(text: str) -> None:
+    form = form_of(text)
+    assert form.always
+    assert warnings_of(form)
+    refuse_meaningless(form)
+    with pytest.raises(Meaningless):
+        refuse_meaningless(form, always=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["price < 3", "tags = 'rare' and tags = 'signed'", "price < 3 or price >= 3", "not (price < 3)", "price is absent"],
+)
+def test_ordinary_subscriptions_are_not_warned_about(text: str) -> None:
+    assert warnings_of(form_of(text)) == []
+
+
+def test_intervals_of_a_single_valued_attribute_are_merged() -> None:
+    form = form_of("price > 3 and price < 9 and price <= 8 and price != 100")
+    assert [conjunction_text(found) for found in form.conjunctions] == ["price in (3, 8]"]
+
+
+def test_values_of_a_multiple_attribute_are_asked_for_one_by_one() -> None:
+    form = form_of("tags = 'rare' and tags = 'signed'")
+    assert len(form.conjunctions[0]) == 2
+
+
+def test_alternatives_of_one_attribute_stay_one_conjunction() -> None:
+    assert len(form_of("year = 1 or year = 2 or year in (3, 4)").conjunctions) == 1
+
+
+def test_a_conjunction_that_another_makes_superfluous_goes() -> None:
+    assert len(form_of("price < 3 or (price < 3 and year = 4)").conjunctions) == 1
+
+
+def test_a_negated_comparison_of_a_single_value_is_the_opposite_one() -> None:
+    assert form_of("not (price < 10)").conjunctions == form_of("price >= 10").conjunctions
+
+
+def test_more_conjunctions_than_the_limit_are_refused_with_the_number() -> None:
+    clauses = " and ".join(f"(price < {number} or year > {number})" for number in range(7))
+    with pytest.raises(TooLarge, match=f"128.*{MAX_CONJUNCTIONS}"):
+        form_of(clauses)
