@@ -55,7 +55,7 @@ def test_kinds_are_recognised_and_domains_are_shared() -> None:
 
 
 def test_integers_are_proposed_only_when_asked_for() -> None:
-    samples = [{"n": 1, "x": 1}, {"n": 2, "x": 2.5}]
+    samples: list[dict[str, object]] = [{"n": 1, "x": 1}, {"n": 2, "x": 2.5}]
     assert kinds(infer(samples)) == {"n": "number", "x": "number"}
     assert kinds(infer(samples, integers=True)) == {"n": "integer", "x": "number"}
 
@@ -107,7 +107,7 @@ def test_values_are_listed_only_when_asked_for_and_seen_often() -> None:
 
 
 def test_mixed_values_are_reported_and_the_choice_named() -> None:
-    samples = [{"x": 1}, {"x": 2}, {"x": "three"}]
+    samples: list[dict[str, object]] = [{"x": 1}, {"x": 2}, {"x": "three"}]
     proposal = propose(samples)
     assert kinds(proposal.schema) == {"x": "number"}
     assert proposal.notes == ("x has mixed values: 2 of 3 are number, others are such as 'three'; number was chosen",)

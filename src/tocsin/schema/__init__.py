@@ -14,6 +14,7 @@ from tocsin.schema.domain import (
 )
 from tocsin.schema.enumeration import EnumeratedDomain
 from tocsin.schema.event import Event
+from tocsin.schema.files import dumps, load, loads, save
 from tocsin.schema.hierarchy import HierarchicalDomain
 from tocsin.schema.schema import EVENT_TYPE, EventType, Schema, TypeAttribute, View, ViewAttribute
 
@@ -37,4 +38,8 @@ __all__ = [
     "Value",
     "View",
     "ViewAttribute",
+    "dumps",
+    "load",
+    "loads",
+    "save",
 ]

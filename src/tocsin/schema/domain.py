@@ -156,17 +156,17 @@ class NumericDomain(Domain, frozen=True, kw_only=True, tag="numeric", omit_defau
             raise self.bad(raw, "a finite number")
         if number.is_integer() and abs(number) < 2**53:
             return int(number)  # 5.0 and 5 are one value, so they are written as one
-        return number if self.type != "decimal" else self._from_decimal(raw, Decimal(repr(number)))
+        return number if self.type == "float" else self._from_decimal(raw, Decimal(repr(number)))
 
     def _from_decimal(self, raw: object, number: Decimal) -> Number:
         if number.is_zero():
             return 0
         if not is_reasonable(number):
             raise self.bad(raw, "a finite number of reasonable size")
-        if number == number.to_integral_value():
+        if self.type != "float" and number == number.to_integral_value():
             return int(number)
-        if self.type != "decimal" and Decimal(repr(float(number))) == number:
-            return float(number)
+        if self.type != "decimal":
+            return as_number(number)
         return number.normalize() if len(number.as_tuple().digits) <= 28 else number
 
     def key(self, value: Value) -> Number:
@@ -178,7 +178,7 @@ class NumericDomain(Domain, frozen=True, kw_only=True, tag="numeric", omit_defau
     def from_text(self, text: str) -> object:
         if not is_number(text.strip()):
             return text
-        return Decimal(text.strip()) if self.type == "decimal" else parse_number(text.strip())
+        return Decimal(text.strip())
 
 
 class TextDomain(Domain, frozen=True, kw_only=True, tag="text", omit_defaults=True):
@@ -340,12 +340,19 @@ def is_reasonable(number: Decimal) -> bool:
 
 
 def parse_number(text: str) -> Number:
-    """Return the number that a text means: an int, a float where that is exact to the digits written, else a Decimal.
+    """Return the number that a text means, as `as_number` has it."""
+    return as_number(Decimal(text))
 
-    0.1 becomes the float that JSON's 0.1 becomes, so that the two are equal; 0.1000000000000000000000001 stays exact.
+
+def as_number(decimal: Decimal) -> Number:
+    """Return an int, a float where that is exact to the digits written, else the Decimal.
+
+    0.1 and 1e23 become the floats that JSON's 0.1 and 1e23 become, so that they are equal;
+    0.1000000000000000000000001 stays exact, and so does every number written as an integer.
     """
-    decimal = Decimal(text)
-    if decimal == decimal.to_integral_value():
+    if decimal.as_tuple().exponent == 0:
         return int(decimal)
     approximate = float(decimal)
-    return approximate if Decimal(repr(approximate)) == decimal else decimal
+    if Decimal(repr(approximate)) == decimal:
+        return int(approximate) if approximate.is_integer() and abs(approximate) < 2**53 else approximate
+    return int(decimal) if decimal == decimal.to_integral_value() else decimal

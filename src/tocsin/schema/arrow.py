@@ -1,0 +1,181 @@
+"""Events as Arrow columns: one for each attribute of a view, null where an event does not bind it.
+
+    domain                      column
+    numeric int                 int64; string where the declared bounds reach beyond 64 bits
+    numeric float               float64
+    numeric decimal             string, so that 0.10 stays a tenth
+    text                        string
+    enumerated, hierarchical    dictionary<int32, string>; the dictionary is the domain, an index is a value's key
+    boolean                     bool
+    time                        timestamp[us, UTC]
+    point                       struct<lat: double, lon: double>
+
+A multiple attribute is a list of these; `event_type` always is. A number that its column cannot hold exactly (an int
+beyond 64 bits in int64, an int that float64 would round) is refused with BadValue rather than changed: declare the
+domain as decimal, or with wider bounds. Field metadata names the domain and its kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tocsin.errors import BadDefinition, BadValue, UnknownAttribute
+from tocsin.schema.domain import Domain, NumericDomain, TimeDomain, Value
+from tocsin.schema.enumeration import EnumeratedDomain
+from tocsin.schema.event import Event
+from tocsin.schema.hierarchy import HierarchicalDomain
+from tocsin.schema.schema import EVENT_TYPE, Schema, View, ViewAttribute
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SMALLEST, _LARGEST = -(2**63), 2**63 - 1
+
+
+def to_arrow(schema: Schema, event_types: Iterable[str] = ()) -> pa.Schema:
+    """Return the Arrow schema of events of a view; of all event types where none is named."""
+    import pyarrow as pa
+
+    view = schema.view(event_types)
+    fields = [_field(entry) for entry in view.attributes.values()]
+    names = [name for name in schema.event_types if name in view.event_types]
+    return pa.schema(fields, metadata={"tocsin.version": str(schema.version), "tocsin.event_types": "\n".join(names)})
+
+
+def events_to_arrow(events: Iterable[Event], schema: Schema, event_types: Iterable[str] = ()) -> pa.RecordBatch:
+    """Return the events as one batch, a row each; raises BadValue where a column cannot hold a number exactly."""
+    import pyarrow as pa
+
+    view = schema.view(event_types)
+    rows = list(events)
+    _check_names(rows, view)
+    columns = [_column(entry, [event.values.get(name) for event in rows]) for name, entry in view.attributes.items()]
+    return pa.RecordBatch.from_arrays(columns, schema=to_arrow(schema, view.event_types))
+
+
+def events_from_arrow(batch: pa.RecordBatch, schema: Schema) -> list[Event]:
+    """Return the events of a batch; raises EventRejected for the first row that the schema does not admit.
+
+    Dictionaries may have become plain strings, columns may be missing or stand in any order, as other tools leave them.
+    """
+    columns = {name: _raw_column(batch, name, schema) for name in batch.schema.names}
+    return [
+        schema.admit({name: values[row] for name, values in columns.items() if values[row] is not None})
+        for row in range(batch.num_rows)
+    ]
+
+
+# --- types ------------------------------------------------------------------------------------------------------------
+
+
+def _field(entry: ViewAttribute) -> pa.Field:
+    import pyarrow as pa
+
+    value_type = arrow_type(entry.domain)
+    metadata = {"tocsin.domain": entry.domain.name, "tocsin.kind": entry.domain.kind}
+    if isinstance(entry.domain, NumericDomain):
+        metadata["tocsin.type"] = entry.domain.type
+    whole = pa.list_(value_type) if entry.multiple else value_type
+    return pa.field(entry.name, whole, nullable=entry.name != EVENT_TYPE, metadata=metadata)
+
+
+def arrow_type(domain: Domain) -> pa.DataType:
+    """Return the type of one value."""
+    import pyarrow as pa
+
+    if isinstance(domain, NumericDomain):
+        if domain.type == "float":
+            return pa.float64()
+        return pa.int64() if domain.type == "int" and not _is_wide(domain) else pa.string()
+    if isinstance(domain, EnumeratedDomain | HierarchicalDomain):
+        return pa.dictionary(pa.int32(), pa.string())
+    return {
+        "text": pa.string(),
+        "boolean": pa.bool_(),
+        "time": pa.timestamp("us", "UTC"),
+        "point": pa.struct([("lat", pa.float64()), ("lon", pa.float64())]),
+    }[domain.kind]
+
+
+def _is_wide(domain: NumericDomain) -> bool:
+    low, high = domain.minimum, domain.maximum
+    return (low is not None and low < _SMALLEST) or (high is not None and high > _LARGEST)
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
+
+
+def _column(entry: ViewAttribute, rows: Sequence[tuple[Value, ...] | None]) -> pa.Array:
+    import pyarrow as pa
+
+    if entry.multiple:
+        flat: list[Value] = []
+        offsets = [0]
+        for values in rows:
+            flat.extend(values or ())
+            offsets.append(len(flat))
+        missing = pa.array([values is None for values in rows], pa.bool_())
+        items = _values(entry, flat)
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items, mask=missing)
+    for values in rows:
+        if values is not None and len(values) > 1:
+            raise BadDefinition(f"{entry.name} is unique in this view, and an event gives {len(values)} values")
+    return _values(entry, [None if values is None else values[0] for values in rows])
+
+
+def _values(entry: ViewAttribute, values: Sequence[Value | None]) -> pa.Array:
+    import pyarrow as pa
+
+    domain, arrow = entry.domain, arrow_type(entry.domain)
+    if isinstance(domain, EnumeratedDomain | HierarchicalDomain):
+        keys = pa.array([None if value is None else domain.key(value) for value in values], pa.int32())
+        return pa.DictionaryArray.from_arrays(keys, pa.array(domain.values, pa.string()))
+    return pa.array([None if value is None else _held(entry.name, domain, value) for value in values], arrow)
+
+
+def _held(name: str, domain: Domain, value: Any) -> object:
+    """Return a value as its column takes it."""
+    if isinstance(domain, TimeDomain):
+        return domain.key(value)
+    if domain.kind == "point":
+        return {"lat": value[0], "lon": value[1]}
+    if not isinstance(domain, NumericDomain):
+        return value
+    if domain.type == "decimal" or _is_wide(domain):
+        return str(value)
+    if domain.type == "int":
+        if not _SMALLEST <= value <= _LARGEST:
+            raise BadValue(value, domain.name, f"a whole number of 64 bits, as the column {name!r} needs")
+        return value
+    try:
+        held = float(value)
+    except OverflowError:
+        held = 0.0
+    if held != value:
+        raise BadValue(value, domain.name, f"a number that the 64-bit float of column {name!r} holds exactly")
+    return held
+
+
+def _check_names(rows: Iterable[Event], view: View) -> None:
+    for event in rows:
+        for name in event.values:
+            if name not in view.attributes:
+                raise UnknownAttribute(name, view.attributes)
+
+
+def _raw_column(batch: pa.RecordBatch, name: str, schema: Schema) -> list[Any]:
+    import pyarrow as pa
+
+    column = batch.column(name)
+    values: list[Any] = column.to_pylist()
+    is_list = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
+    value_type = column.type.value_type if is_list else column.type
+    if name not in schema.attributes or not pa.types.is_string(value_type):
+        return values
+    read = schema.domain_of(name)
+    if not isinstance(read, NumericDomain):
+        return values
+    if is_list:
+        return [None if row is None else [read.from_text(text) for text in row] for row in values]
+    return [None if text is None else read.from_text(text) for text in values]
