@@ -38,6 +38,15 @@ class Event:
 
 def admit(schema: Schema, raw: object) -> Event:
     """Return the event that `raw` describes; raises EventRejected with all its violations."""
+    if type(raw) is dict and (plain := schema.plain_admission(raw.get(EVENT_TYPE))) is not None:
+        values = plain.admit(raw)
+        if values is not None:
+            return Event(values)
+    return admit_thoroughly(schema, raw)
+
+
+def admit_thoroughly(schema: Schema, raw: object) -> Event:
+    """Do what `admit` does, for any event, plain or not (see plain.py)."""
     violations: list[Violation] = []
     if not isinstance(raw, Mapping):
         raise EventRejected([Violation("not an object", None, f"an event is an object, not {type(raw).__name__}")])

@@ -27,6 +27,7 @@ from tocsin.schema.enumeration import EnumeratedDomain
 
 if TYPE_CHECKING:
     from tocsin.schema.event import Event
+    from tocsin.schema.plain import PlainAdmission
 
 EVENT_TYPE = "event_type"  # the distinguished attribute; every event has it, and it is multiple
 
@@ -240,6 +241,22 @@ class Schema:
         from tocsin.schema.event import admit
 
         return admit(self, raw)
+
+    @functools.cached_property
+    def _plain(self) -> dict[str, PlainAdmission]:
+        return {}
+
+    def plain_admission(self, event_type: object) -> PlainAdmission | None:
+        """Return the short way for events of this one type (of the only type, for None); None where there is none."""
+        if event_type is None and len(self.event_types) == 1:
+            event_type = next(iter(self.event_types))
+        if type(event_type) is not str or event_type not in self.event_types:
+            return None
+        if event_type not in self._plain:
+            from tocsin.schema.plain import PlainAdmission
+
+            self._plain[event_type] = PlainAdmission(self, event_type)
+        return self._plain[event_type]
 
     # --- checks -------------------------------------------------------------------------------------------------------
 
