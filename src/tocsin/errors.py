@@ -365,7 +365,8 @@ def shown(value: object, limit: int = 60) -> str:
     try:
         text = repr(value)
     except ValueError:  # Python refuses to write integers of thousands of digits
-        text = f"a {type(value).__name__} too long to show"
+        name = type(value).__name__
+        text = f"{'an' if name[0] in 'aeiou' else 'a'} {name} too long to show"
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 

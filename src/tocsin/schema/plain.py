@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tocsin.schema.domain import BooleanDomain, Domain, NumericDomain, TextDomain, Value
+from tocsin.schema.domain import BooleanDomain, Domain, NumericDomain, TextDomain, Value, is_unicode
 from tocsin.schema.enumeration import EnumeratedDomain
 from tocsin.schema.hierarchy import HierarchicalDomain
 from tocsin.schema.schema import EVENT_TYPE
@@ -72,13 +72,13 @@ def _take_number(raw: Any) -> int | float | None:
     if type(raw) is int:
         return raw if -_INT64 <= raw < _INT64 else None
     # A whole float is written as an int, and NaN equals nothing: both need a closer look.
-    if type(raw) is float and raw == raw and -_INFINITY < raw < _INFINITY and not raw.is_integer():  # noqa: PLR0124
+    if type(raw) is float and raw == raw and -_INFINITY < raw < _INFINITY and not raw.is_integer():
         return raw
     return None
 
 
 def _take_text(raw: Any) -> str | None:
-    return raw if type(raw) is str else None
+    return raw if type(raw) is str and is_unicode(raw) else None
 
 
 def _take_boolean(raw: Any) -> bool | None:
