@@ -1,0 +1,97 @@
+"""Admission: raw events become admitted ones with their stored form, or all the reasons why not."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from tocsin.errors import EventRejected, Violation
+from tocsin.schema import Event, Schema
+
+RawEvent = Mapping[str, object] | Event | bytes | str
+_SHOWN_BYTES = 4096  # of what is too large to be kept whole
+
+
+@dataclass(slots=True)
+class Admitted:
+    """An event that follows the rules, and how it is stored."""
+
+    event: Event
+    body: bytes
+
+
+@dataclass(slots=True)
+class Rejected:
+    """Something that is no event by the rules: why, and what came."""
+
+    violations: tuple[Violation, ...]
+    body: bytes
+
+
+def admit_all(raws: Sequence[RawEvent], schema: Schema, most_bytes: int) -> list[Admitted | Rejected]:
+    """Return what becomes of each raw event."""
+    return [_admit(raw, schema, most_bytes) for raw in raws]
+
+
+def _admit(raw: RawEvent, schema: Schema, most_bytes: int) -> Admitted | Rejected:
+    try:
+        event = schema.admit(_object(raw, most_bytes))
+        body = stored_form(event)
+        if len(body) > most_bytes:
+            raise EventRejected([_too_large(len(body), most_bytes)])
+    except EventRejected as error:
+        body = _as_it_came(raw)
+        return Rejected(error.violations, body if len(body) <= most_bytes else body[:_SHOWN_BYTES])
+    return Admitted(event, body)
+
+
+def _object(raw: RawEvent, most_bytes: int) -> Mapping[str, object]:
+    if isinstance(raw, Event):
+        return raw.values
+    if isinstance(raw, bytes | str):
+        if len(raw) > most_bytes:
+            raise EventRejected([_too_large(len(raw), most_bytes)])
+        try:
+            return msgspec.json.decode(raw)  # type: ignore[no-any-return]  # admit says what is no object
+        except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
+            raise EventRejected([Violation("not an object", None, f"the event is not JSON: {error}")]) from None
+    return raw
+
+
+def stored_form(event: Event) -> bytes:
+    """Return an admitted event as JSON; a single value stands without a list. Admitting it gives the event again."""
+    values = event.values
+    return msgspec.json.encode({name: found[0] if len(found) == 1 else found for name, found in values.items()})
+
+
+def read_stored(body: bytes) -> dict[str, Any]:
+    """Return a stored event as JSON-like values."""
+    document: dict[str, Any] = msgspec.json.decode(body)
+    return document
+
+
+def _too_large(size: int, most: int) -> Violation:
+    return Violation("too large", None, f"the event has {size} bytes; {most} is the most")
+
+
+def _as_it_came(raw: RawEvent) -> bytes:
+    """Return a raw event as bytes: JSON, or at least something to look at where it has no such form."""
+    if isinstance(raw, bytes | str):
+        return raw if isinstance(raw, bytes) else raw.encode("utf-8", "backslashreplace")
+    try:
+        return msgspec.json.encode(raw.values if isinstance(raw, Event) else raw, enc_hook=repr, order="sorted")
+    except (TypeError, ValueError, RecursionError, UnicodeEncodeError):
+        return repr(raw).encode("utf-8", "backslashreplace")
+
+
+def request_hash(raws: Sequence[RawEvent], *, atomic: bool) -> bytes:
+    """Return a hash of what was asked, as it came, to tell whether an idempotency key comes with the same again."""
+    digest = hashlib.sha256(b"all" if atomic else b"each")
+    for raw in raws:
+        body = _as_it_came(raw)
+        digest.update(len(body).to_bytes(8, "big") + body)
+    return digest.digest()

@@ -1,0 +1,425 @@
+"""The broker: subscribe, renew, unsubscribe, publish, and read notifications; durably and in one order.
+
+    with Broker.open("tocsin.db", schema=schema) as broker:
+        mini = broker.subscribe("car where price < 1300 and brand = 'mini'", owner="ada")
+        broker.publish({"event_type": "car", "brand": "mini", "price": 900})
+        for notification in broker.notifications("ada"):
+            print(notification.event)
+        broker.unsubscribe(mini)
+
+Whatever a method returns is on disk. AsyncBroker has the same methods for asyncio. What is promised, and which test
+holds it, is in docs/promises.md. The parts: changes.py, publishing.py, deliveries.py, sweeper.py; core.py beneath them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import msgspec
+
+from tocsin.broker import backlog, deliveries
+from tocsin.broker.admission import RawEvent
+from tocsin.broker.callbacks import Callback, CallbackThread
+from tocsin.broker.changes import (
+    Claim,
+    ExtendSchema,
+    FirstSchema,
+    Renew,
+    SchemaChange,
+    Subscribe,
+    Unsubscribe,
+    run_changes,
+)
+from tocsin.broker.core import Core
+from tocsin.broker.deliveries import CONSUMER, Bells, Listener, position_of, read_page
+from tocsin.broker.expressions import Expression, prepare
+from tocsin.broker.indexes import open_index
+from tocsin.broker.live_index import Engine
+from tocsin.broker.publishing import Publish, run_publishes
+from tocsin.broker.receipts import (
+    DeadLetterView,
+    EndReceipt,
+    LeaseNotice,
+    Page,
+    PublishReceipt,
+    SubscriptionReceipt,
+    SubscriptionView,
+)
+from tocsin.broker.settings import BrokerSettings
+from tocsin.broker.sweeper import NoticeCallback, Sweeper
+from tocsin.broker.times import instant
+from tocsin.broker.turns import Turns
+from tocsin.errors import QuotaExceeded, UnknownSubscription, Violation
+from tocsin.schema import Event, Schema
+from tocsin.store import Store, accounts, letters, schema_history, subscriptions
+from tocsin.store.clock import MachineClock
+from tocsin.store.schema_history import SchemaVersion
+from tocsin.store.subscriptions import StoredSubscription
+
+Matching = Literal["inline", "pipeline"]
+
+
+class Broker:
+    """A broker over a store. Safe to use from many threads; several processes may have one over the same store."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._turns = Turns(core.settings.waiting_requests)
+        self._bells = Bells()
+        self._callbacks: dict[str, list[CallbackThread]] = {}
+        self._sweeper = Sweeper(core)
+        self._run_changes = functools.partial(run_changes, core)
+        self._run_publishes = functools.partial(run_publishes, core, lambda owners: self._bells.ring(owners.tolist()))
+
+    @classmethod
+    def open(
+        cls,
+        place: str | Path,
+        *,
+        schema: Schema | None = None,
+        settings: BrokerSettings | None = None,
+        matching: Matching | None = None,
+        engine: Literal["columnar", "definition"] | Engine = "columnar",
+        index: str | Path | None = None,
+        machine: MachineClock | None = None,
+        sweep: bool = True,
+        accept_clock: bool = False,
+    ) -> Broker:
+        """Return a broker over the store at a path (SQLite) or PostgreSQL URL; a new store needs a schema.
+
+        `matching` says who matches events, this broker or the pipeline; None leaves it as it was. `index` is the
+        folder of the index; beside the file by default, None with PostgreSQL keeps it in memory. `sweep=False` leaves
+        sweeping to explicit calls of `sweep`. Raises StoreError and SchemaError.
+        """
+        store = Store.open(place, machine=machine, accept_clock=accept_clock)
+        try:
+            core = Core(store, open_index(store, engine, index), settings or BrokerSettings())
+            core.refresh()
+            broker = cls(core)
+            if schema is not None:
+                broker._turns.take(broker._run_changes, FirstSchema(schema))
+            if matching is not None and matching != store.meta().matching:
+                backlog.set_matching(core, matching)
+            if sweep:
+                broker._sweeper.start()
+        except BaseException:
+            store.close()
+            raise
+        return broker
+
+    def close(self) -> None:
+        """Stop listening and sweeping, write the index, let go of the store. What was acknowledged needs no closing."""
+        for threads in self._callbacks.values():
+            for thread in threads:
+                thread.close()
+        self._callbacks.clear()
+        self._bells.ring_all()
+        self._sweeper.close()
+        with self._core.lock:
+            self._core.live.close()
+        self._core.store.close()
+
+    def __enter__(self) -> Broker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- subscriptions ------------------------------------------------------------------------------------------------
+
+    def subscribe(
+        self, expression: Expression, *, owner: str, lease: float | timedelta | None = None
+    ) -> SubscriptionReceipt:
+        """Store a subscription; every event published after this returns is matched against it.
+
+        `lease` is in seconds, a day by default. Raises LanguageError, LeaseOutOfBounds, QuotaExceeded, Overloaded.
+        """
+        return self.subscribe_all([expression], owner=owner, lease=lease)[0]
+
+    def subscribe_all(
+        self, expressions: Sequence[Expression], *, owner: str, lease: float | timedelta | None = None
+    ) -> list[SubscriptionReceipt]:
+        """Store many subscriptions of one owner in one commit, all or none."""
+        _check_name("an owner", owner)
+        settings, schema = self._core.settings, self._core.schema
+        lease_us = settings.lease_us(lease)
+        prepared = [prepare(one, schema, most_bytes=settings.expression_bytes) for one in expressions]
+        if not prepared:
+            return []
+        return self._turns.take(self._run_changes, Subscribe(owner, expressions, lease_us, schema, prepared))
+
+    def renew(
+        self,
+        subscription: SubscriptionReceipt | int,
+        *,
+        ticket: str | None = None,
+        owner: str | None = None,
+        generation: int | None = None,
+        lease: float | timedelta | None = None,
+    ) -> SubscriptionReceipt:
+        """Let the lease last `lease` seconds from now; by its ticket, or as its owner.
+
+        `generation` is that of the last receipt: where the lease was renewed since, this renewal is stale and refused.
+        Raises StaleRenewal, LeaseEnded, WrongTicket, UnknownSubscription, LeaseOutOfBounds.
+        """
+        claim = _claim(subscription, ticket, owner)
+        if isinstance(subscription, SubscriptionReceipt) and generation is None:
+            generation = subscription.generation
+        if generation is None:
+            raise TypeError("renew needs the generation, as it is in the last receipt")
+        renewed: SubscriptionReceipt = self._turns.take(
+            self._run_changes, Renew(claim, generation, self._core.settings.lease_us(lease))
+        )
+        return replace(renewed, ticket=claim.ticket)
+
+    def unsubscribe(
+        self, subscription: SubscriptionReceipt | int, *, ticket: str | None = None, owner: str | None = None
+    ) -> EndReceipt:
+        """End a subscription; after this returns nothing more is delivered for it. Asking again does no harm.
+
+        Raises WrongTicket, UnknownSubscription.
+        """
+        return self._end([_claim(subscription, ticket, owner)])[0]
+
+    def unsubscribe_all(
+        self, subscriptions: Sequence[SubscriptionReceipt | int], *, owner: str | None = None
+    ) -> list[EndReceipt]:
+        """End many subscriptions in one commit, all or none; by their receipts' tickets, or as their owner."""
+        return self._end([_claim(one, None, owner) for one in subscriptions]) if subscriptions else []
+
+    def _end(self, claims: list[Claim]) -> list[EndReceipt]:
+        ended: list[EndReceipt] = self._turns.take(self._run_changes, Unsubscribe(claims))
+        for threads in list(self._callbacks.values()):
+            for thread in threads:
+                thread.settle()
+        return ended
+
+    def subscription(self, id: int, *, owner: str) -> SubscriptionView:
+        """Return an owner's subscription; raises UnknownSubscription, also where it is another's."""
+        with self._core.store.read() as connection:
+            found = subscriptions.find_subscription(connection, id)
+        if found is None or found.owner_name != owner:
+            raise UnknownSubscription(id)
+        return _view(found)
+
+    def subscriptions(self, owner: str, *, after: int = 0, limit: int = 1000) -> list[SubscriptionView]:
+        """Return an owner's live subscriptions with greater ids than `after`, in order."""
+        with self._core.store.read() as connection:
+            number = accounts.find_account(connection, owner)
+            found = [] if number is None else subscriptions.list_subscriptions(connection, number, after, limit)
+        return [_view(one) for one in found]
+
+    def leases_ending(self, owner: str | None = None) -> list[LeaseNotice]:
+        """Return the leases that end within the notice period; of one owner, or of all."""
+        number = None
+        if owner is not None:
+            with self._core.store.read() as connection:
+                number = accounts.find_account(connection, owner)
+            if number is None:
+                return []
+        self._core.refresh()
+        return self._sweeper.leases_ending(self._core.store.now_us(), number)
+
+    def on_lease_ending(self, callback: NoticeCallback) -> None:
+        """Call a function once for each lease that is about to end; again after a restart."""
+        self._sweeper.on_lease_ending(callback)
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    @overload
+    def publish(  # type: ignore[overload-overlap]  # a text is one event, though it is a sequence too
+        self,
+        events: Mapping[str, Any] | Event | bytes | str,
+        *,
+        idempotency_key: str | None = None,
+        atomic: bool = True,
+        publisher: str = "",
+    ) -> PublishReceipt: ...
+
+    @overload
+    def publish(
+        self,
+        events: Sequence[RawEvent],
+        *,
+        idempotency_key: str | None = None,
+        atomic: bool = True,
+        publisher: str = "",
+    ) -> list[PublishReceipt]: ...
+
+    def publish(
+        self,
+        events: RawEvent | Sequence[RawEvent],
+        *,
+        idempotency_key: str | None = None,
+        atomic: bool = True,
+        publisher: str = "",
+    ) -> PublishReceipt | list[PublishReceipt]:
+        """Store an event, or a batch in one commit, and the notifications of everyone whom it reaches.
+
+        An event that breaks the rules is refused with all its violations (EventRejected; BatchRejected, and nothing
+        of the batch is stored); with `atomic=False` it becomes a dead letter, its receipt says why, and the others are
+        stored. The same idempotency key with the same events gives the same receipts, with others IdempotencyConflict.
+        """
+        single = isinstance(events, Mapping | Event | bytes | str)
+        raws: Sequence[RawEvent] = [events] if single else events  # type: ignore[list-item,assignment]
+        settings = self._core.settings
+        if len(raws) > settings.batch_events:
+            raise QuotaExceeded(f"a batch of {len(raws)} events; {settings.batch_events} is the most")
+        if idempotency_key is not None:
+            _check_name("an idempotency key", idempotency_key)
+        request = Publish.judge(
+            raws, self._core.schema, settings.event_bytes,
+            atomic=atomic, publisher=publisher, key=idempotency_key, single=single,
+        )  # fmt: skip
+        if not raws:
+            return []
+        if request.refusal() is not None and idempotency_key is None:
+            # Refused without a turn at the store, unless another process has extended the schema.
+            self._core.refresh()
+            request.judge_again(self._core.schema, settings.event_bytes)
+            if (refusal := request.refusal()) is not None:
+                raise refusal
+        receipts: list[PublishReceipt] = self._turns.take(self._run_publishes, request)
+        return receipts[0] if single else receipts
+
+    # --- schema -------------------------------------------------------------------------------------------------------
+
+    @property
+    def schema(self) -> Schema:
+        """The schema in force."""
+        self._core.refresh()
+        return self._core.schema
+
+    def extend_schema(self, change: SchemaChange, *, words: str = "") -> Schema:
+        """Put in force, as the next version, what `change` makes of the present schema; return it.
+
+        Everything that was valid stays valid, or SchemaError is raised: `broker.extend_schema(lambda schema:
+        schema.add_attribute("colour", "text"))`. Events published after this returns are judged by it.
+        """
+        extended, _ = self._turns.take(self._run_changes, ExtendSchema(change, words))
+        return extended  # type: ignore[no-any-return]
+
+    def schema_history(self) -> list[SchemaVersion]:
+        """Return all versions of the schema, oldest first."""
+        with self._core.store.read() as connection:
+            return schema_history.history(connection)
+
+    # --- notifications ------------------------------------------------------------------------------------------------
+
+    def notifications(
+        self, owner: str, *, cursor: str | None = None, limit: int = 100, consumer: str = CONSUMER
+    ) -> Page:
+        """Return an owner's notifications in order after a cursor; without one, after what was acknowledged.
+
+        Raises BadCursor, and CursorExpired where some of what follows is no longer kept.
+        """
+        return read_page(self._core, owner, cursor, limit, consumer)
+
+    def replay(self, owner: str, *, cursor: str | None = None) -> Iterator[Page]:
+        """Yield page after page from a cursor, by default the oldest that is kept, to the present."""
+        cursor = cursor or self.oldest_cursor()
+        more = True
+        while more:
+            page = read_page(self._core, owner, cursor, self._core.settings.page, CONSUMER)
+            cursor, more = page.cursor, page.more
+            yield page
+
+    def oldest_cursor(self) -> str:
+        """Return the cursor from which everything that is kept follows."""
+        return deliveries.oldest_cursor(self._core.store.meta())
+
+    def acknowledge(self, owner: str, cursor: str, consumer: str = CONSUMER) -> None:
+        """Remember that an owner has everything up to a cursor; never goes back."""
+        _check_name("a consumer", consumer)
+        with self._core.turn() as turn:
+            position = position_of(cursor, turn.transaction.start)
+            number = accounts.ensure_accounts(turn.transaction, [owner])[owner]
+            letters.acknowledge(turn.transaction, number, consumer, *position)
+
+    def listen(self, owner: str, *, cursor: str | None = None, consumer: str = CONSUMER) -> Listener:
+        """Return an owner's notifications as they come, from a cursor or from what was acknowledged."""
+        return Listener(self._core, self._bells, owner, cursor, consumer)
+
+    def on_match(self, owner: str, callback: Callback, *, consumer: str = CONSUMER) -> CallbackThread:
+        """Call a function with each notification of an owner, in a thread; acknowledges what it has handled."""
+        thread = CallbackThread(self._core, self._bells, owner, consumer, callback, self.acknowledge)
+        self._callbacks.setdefault(owner, []).append(thread)
+        return thread
+
+    def dead_letters(self, *, publisher: str | None = None, after: int = 0, limit: int = 100) -> list[DeadLetterView]:
+        """Return what could not be processed, and why; of one publisher, or of all."""
+        with self._core.store.read() as connection:
+            found = letters.read_dead_letters(connection, after, limit, publisher)
+        return [
+            DeadLetterView(
+                letter.seq,
+                letter.kind,
+                letter.reason,
+                tuple(Violation(*parts) for parts in msgspec.json.decode(letter.violations)),
+                letter.body,
+                instant(letter.at_us),
+            )
+            for letter in found
+        ]
+
+    # --- upkeep -------------------------------------------------------------------------------------------------------
+
+    @property
+    def store(self) -> Store:
+        return self._core.store
+
+    def now(self) -> datetime:
+        """Return the time on the store's clock."""
+        return instant(self._core.store.now_us())
+
+    def sweep(self) -> list[int]:
+        """End the leases that are over, and let go of what is too old; return the subscriptions that ended."""
+        return self._sweeper.sweep()
+
+    def match_backlog(self) -> int:
+        """Match the oldest events that wait for the pipeline; return how many there were."""
+        return backlog.match_some(self._core)
+
+    def index_stats(self) -> dict[str, Any]:
+        """Return figures of the index."""
+        with self._core.lock:
+            return {"seq": self._core.live.seq, "live": len(self._core.live), **self._core.live.engine.stats()}
+
+    def save_index(self) -> None:
+        """Merge the index and write it to disk."""
+        with self._core.lock:
+            self._core.live.save()
+
+
+def _claim(subscription: SubscriptionReceipt | int, ticket: str | None, owner: str | None) -> Claim:
+    if isinstance(subscription, SubscriptionReceipt):
+        if ticket is None and owner is None:
+            ticket = subscription.ticket
+        subscription = subscription.id
+    if (ticket is None) == (owner is None):
+        raise TypeError("give either the ticket or the owner")
+    return Claim(subscription, ticket, owner)
+
+
+def _check_name(what: str, name: str) -> None:
+    if not name or len(name) > 200 or not name.isprintable():
+        raise QuotaExceeded(f"{what} is named by 1 to 200 printable characters")
+
+
+def _view(found: StoredSubscription) -> SubscriptionView:
+    ended = {None: None, "owner": "unsubscribed", "lease": "lease ended"}[found.deleted_by]
+    return SubscriptionView(
+        found.id,
+        found.owner_name,
+        found.text,
+        found.id,
+        instant(found.start_us),
+        instant(found.end_us),
+        found.generation,
+        ended,
+    )

@@ -1,0 +1,217 @@
+"""Changes: subscribing, renewing, unsubscribing, extending the schema, each as a request that a turn runs.
+
+A request first decides, from what the turn sees, and only then writes: so one that is refused has done nothing, and
+those that share its turn are not disturbed. Several requests make one commit (turns.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from tocsin.broker.core import Core, Turn
+from tocsin.broker.expressions import Expression, Prepared, prepare
+from tocsin.broker.live_leases import Lease
+from tocsin.broker.receipts import EndReceipt, SubscriptionReceipt
+from tocsin.broker.settings import BrokerSettings
+from tocsin.broker.tickets import is_ticket, new_ticket
+from tocsin.broker.times import instant
+from tocsin.broker.turns import Waiting
+from tocsin.errors import (
+    LeaseEnded,
+    QuotaExceeded,
+    SchemaError,
+    StaleRenewal,
+    TocsinError,
+    UnknownSubscription,
+    WrongTicket,
+)
+from tocsin.schema import Schema
+from tocsin.schema.files import dumps
+from tocsin.store import accounts, schema_history, subscriptions
+from tocsin.store.subscriptions import NewSubscription, StoredSubscription
+
+
+class Change(Protocol):
+    """A request that changes something in the store."""
+
+    def run(self, turn: Turn, settings: BrokerSettings) -> object:
+        """Decide, then write; return the answer."""
+
+
+def run_changes(core: Core, waiting: Sequence[Waiting[Change, object]]) -> None:
+    """Run changes one after the other in one turn."""
+    with core.turn() as turn:
+        for one in waiting:
+            try:
+                one.answer = one.request.run(turn, core.settings)
+            except TocsinError as error:
+                one.error = error
+
+
+# --- subscribe --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Subscribe:
+    """Store subscriptions of one owner, prepared against a schema version; they get seqs one after the other."""
+
+    owner: str
+    expressions: Sequence[Expression]
+    lease_us: int
+    schema: Schema
+    prepared: list[Prepared]
+
+    def run(self, turn: Turn, settings: BrokerSettings) -> list[SubscriptionReceipt]:
+        if turn.schema.version != self.schema.version:  # extended meanwhile; what was valid still is
+            self.prepared = [
+                prepare(one, turn.schema, most_bytes=settings.expression_bytes) for one in self.expressions
+            ]
+        owner = accounts.find_account(turn.connection, self.owner)
+        has = 0 if owner is None else turn.live.leases.live_of(owner) + turn.added.get(owner, 0)
+        if has + len(self.prepared) > settings.subscriptions_per_owner:
+            raise QuotaExceeded(
+                f"{self.owner} has {has} subscriptions, and may have {settings.subscriptions_per_owner}; "
+                "unsubscribe some first"
+            )
+        number = accounts.ensure_accounts(turn.transaction, [self.owner])[self.owner] if owner is None else owner
+        tickets = [new_ticket() for _ in self.prepared]
+        first = subscriptions.add_subscriptions(
+            turn.transaction,
+            [
+                NewSubscription(number, one.text, one.tree, turn.schema.version, kept, self.lease_us)
+                for one, (_, kept) in zip(self.prepared, tickets, strict=True)
+            ],
+        )
+        start, end = turn.now_us, turn.now_us + self.lease_us
+        turn.add([(Lease(first + at, number, start, end), one.bound) for at, one in enumerate(self.prepared)])
+        return [
+            SubscriptionReceipt(first + at, first + at, instant(end), 1, ticket)
+            for at, (ticket, _) in enumerate(tickets)
+        ]
+
+
+# --- renew and unsubscribe --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Who says that a subscription is theirs: by its ticket, or as its owner."""
+
+    id: int
+    ticket: str | None = None
+    owner: str | None = None
+
+    def find(self, turn: Turn) -> StoredSubscription:
+        """Return the subscription; raises WrongTicket or UnknownSubscription, the same whether it is absent or not theirs."""
+        found = subscriptions.find_subscription(turn.connection, self.id)
+        if self.ticket is not None:
+            if not is_ticket(self.ticket, found.ticket_hash if found else bytes(32)) or found is None:
+                raise WrongTicket
+        elif found is None or found.owner_name != self.owner:
+            raise UnknownSubscription(self.id)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Renew:
+    """Move the end of a lease to `lease_us` from now, if it is still at that generation."""
+
+    claim: Claim
+    generation: int
+    lease_us: int
+
+    def run(self, turn: Turn, settings: BrokerSettings) -> SubscriptionReceipt:
+        del settings
+        found = self.claim.find(turn)
+        if found.deleted_seq is not None or found.end_us <= turn.now_us:
+            turn.transaction.keep_time()  # we say that it ended, so time may not go back to before that
+            raise LeaseEnded(found.id, "it was unsubscribed" if found.deleted_by == "owner" else "its lease ended")
+        if found.generation != self.generation:
+            raise StaleRenewal(found.id, self.generation, found.generation, found.end_us)
+        end = turn.now_us + self.lease_us
+        seq = subscriptions.renew(turn.transaction, found.id, end, found.generation + 1)
+        turn.renew(found.id, end)
+        return SubscriptionReceipt(found.id, seq, instant(end), found.generation + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Unsubscribe:
+    """End subscriptions. One that is over already stays as it was, so that asking twice does no harm."""
+
+    claims: Sequence[Claim]
+
+    def run(self, turn: Turn, settings: BrokerSettings) -> list[EndReceipt]:
+        del settings
+        found = [claim.find(turn) for claim in self.claims]
+        live = [one.id for one in found if one.deleted_seq is None]
+        seq = 0
+        if live:
+            seq = subscriptions.end_leases(turn.transaction, live, "owner")
+            turn.unsubscribe(live, seq)
+        return [EndReceipt(one.id, seq if one.deleted_seq is None else one.deleted_seq) for one in found]
+
+
+# --- schema -----------------------------------------------------------------------------------------------------------
+
+SchemaChange = Callable[[Schema], Schema]
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendSchema:
+    """Put the schema that `change` makes of the present one in force, as the next version."""
+
+    change: SchemaChange
+    words: str
+
+    def run(self, turn: Turn, settings: BrokerSettings) -> tuple[Schema, int]:
+        del settings
+        extended = replace(self.change(turn.schema), version=turn.schema.version + 1)
+        check_extends(turn.schema, extended)
+        seq = schema_history.add_version(turn.transaction, extended, self.words)
+        turn.set_schema(extended)
+        return extended, seq
+
+
+@dataclass(frozen=True, slots=True)
+class FirstSchema:
+    """Put the first schema of a store in force; where there is one, it must have been the same at some time."""
+
+    schema: Schema
+
+    def run(self, turn: Turn, settings: BrokerSettings) -> Schema:
+        del settings
+        if not turn.has_schema:
+            schema_history.add_version(turn.transaction, self.schema, "the first")
+            turn.set_schema(self.schema)
+            return self.schema
+        if not any(same(self.schema, entry.schema) for entry in schema_history.history(turn.connection)):
+            raise SchemaError(
+                "the store has another schema; open it without one, and change it by extend_schema, or open a new store"
+            )
+        return turn.schema
+
+
+def same(a: Schema, b: Schema) -> bool:
+    """Return whether two schemas say the same, whatever their version."""
+    return dumps(replace(a, version=1), "json") == dumps(replace(b, version=1), "json")
+
+
+def check_extends(old: Schema, new: Schema) -> None:
+    """Raise SchemaError unless everything valid under the old schema stays valid under the new one."""
+    for what, before, after in (
+        ("domain", old.domains, new.domains),
+        ("attribute", old.attributes, new.attributes),
+    ):
+        for name, definition in before.items():
+            if after.get(name) != definition:
+                raise SchemaError(f"an extension may not change or remove the {what} {name!r}")
+    for name, event_type in old.event_types.items():
+        extended = new.event_types.get(name)
+        if extended is None or extended.attributes[: len(event_type.attributes)] != event_type.attributes:
+            raise SchemaError(f"an extension may not change or remove what the event type {name!r} has")
+        if any(entry.mandatory for entry in extended.attributes[len(event_type.attributes) :]):
+            raise SchemaError(f"an extension may only add optional attributes to the event type {name!r}")
+    if list(new.event_types)[: len(old.event_types)] != list(old.event_types):
+        raise SchemaError("an extension adds event types after those that exist")

@@ -1,0 +1,184 @@
+"""The broker's core: the store, and what this process holds of it in memory, moved together.
+
+All that writes goes through `turn()`: it waits for the store's write lock, brings memory up to what other processes
+have written since, and after the commit applies to memory what the turn did. A turn that fails leaves memory as it was;
+where it is unknown whether a commit happened, the next turn finds out, because it compares seqs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Connection
+
+from tocsin.broker.expressions import bind_stored
+from tocsin.broker.live_index import LiveIndex, lease_of
+from tocsin.broker.live_leases import Lease
+from tocsin.broker.settings import BrokerSettings
+from tocsin.errors import SchemaError
+from tocsin.language import BoundSubscription
+from tocsin.schema import Schema
+from tocsin.store import Meta, Store, Transaction, letters, schema_history
+from tocsin.store.crash_points import reach
+from tocsin.store.subscriptions import LeaseRow, leases_since
+from tocsin.store.transaction import read_meta
+
+Effect = Callable[[LiveIndex], None]
+
+
+class Turn:
+    """One turn at the store: its transaction, the state it starts from, and what memory must do once it is committed."""
+
+    def __init__(self, transaction: Transaction, live: LiveIndex, schema: Schema | None) -> None:
+        self.transaction = transaction
+        self.live = live
+        self._schema = schema
+        self.effects: list[Effect] = []
+        self.added: dict[int, int] = {}  # owner -> subscriptions added in this turn
+        self.unsubscribed: dict[int, int] = {}  # id -> seq
+
+    @property
+    def connection(self) -> Connection:
+        return self.transaction.connection
+
+    @property
+    def now_us(self) -> int:
+        return self.transaction.now_us
+
+    @property
+    def schema(self) -> Schema:
+        if self._schema is None:
+            raise SchemaError("the store has no schema yet; open the broker with schema=…")
+        return self._schema
+
+    @property
+    def has_schema(self) -> bool:
+        return self._schema is not None
+
+    def set_schema(self, schema: Schema) -> None:
+        """Let what follows, in this turn and after it, be judged by another version."""
+        self._schema = schema
+
+    def add(self, new: list[tuple[Lease, BoundSubscription]]) -> None:
+        """Let memory hold new subscriptions."""
+        for lease, _ in new:
+            self.added[lease.owner] = self.added.get(lease.owner, 0) + 1
+        self.effects.append(lambda live: live.add(new))
+
+    def renew(self, id: int, end_us: int) -> None:
+        """Let memory move the end of a lease."""
+        self.effects.append(lambda live: live.renew(id, end_us))
+
+    def end(self, ids: list[int], seq: int) -> None:
+        """Let memory end subscriptions."""
+        self.effects.append(lambda live: live.end(ids, seq))
+
+    def unsubscribe(self, ids: list[int], seq: int) -> None:
+        """Let memory end subscriptions whose owner wants nothing more delivered for them."""
+        self.end(ids, seq)
+        self.unsubscribed |= dict.fromkeys(ids, seq)
+
+
+class Core:
+    """The store, the live index and the schema in force. `lock` is held by whoever uses or changes the live index."""
+
+    def __init__(self, store: Store, live: LiveIndex, settings: BrokerSettings) -> None:
+        self.store = store
+        self.live = live
+        self.settings = settings
+        self.lock = threading.RLock()
+        self._schema: Schema | None = None
+        self._unsubscribed: dict[int, int] = {}  # id -> seq, by this process
+
+    @property
+    def schema(self) -> Schema:
+        """The schema in force, as far as this process knows."""
+        if self._schema is None:
+            raise SchemaError("the store has no schema yet; open the broker with schema=…")
+        return self._schema
+
+    @contextmanager
+    def turn(self) -> Iterator[Turn]:
+        """Give a turn at the store; when the block ends it is committed, and memory follows."""
+        with self.lock:
+            with self.store.write() as transaction:
+                if transaction.start.seq != self.live.seq:
+                    self._follow(transaction.connection, transaction.start)
+                turn = Turn(transaction, self.live, self._schema)
+                yield turn
+            self._apply(turn)
+        reach("broker.after-apply")
+
+    def _apply(self, turn: Turn) -> None:
+        if turn.has_schema and turn.schema is not self._schema:
+            self._set_schema(turn.schema)
+        self._unsubscribed |= turn.unsubscribed
+        for effect in turn.effects:
+            effect(self.live)
+        self.live.seq = turn.transaction.seq
+        self.live.release(self._matched_through(turn.transaction))
+
+    def was_unsubscribed(self, id: int) -> bool:
+        """Return whether this process has unsubscribed it: a page that was read before may still name it."""
+        return id in self._unsubscribed
+
+    def forget(self) -> None:
+        """Let go of what was over by a seq up to which all events are matched."""
+        stands = self.store.meta()
+        with self.lock:
+            self.live.leases.forget(stands.matched_through)
+            self._unsubscribed = {id: seq for id, seq in self._unsubscribed.items() if seq > stands.horizon}
+
+    @staticmethod
+    def _matched_through(transaction: Transaction) -> int:
+        """Return the seq before which nothing ended is needed: with inline matching no event is ever waiting."""
+        return transaction.seq if transaction.start.matching == "inline" else transaction.matched_through
+
+    def refresh(self) -> None:
+        """Bring memory up to what other processes have written."""
+        with self.lock, self.store.read() as connection:
+            stands = read_meta(connection)
+            if stands.seq != self.live.seq:
+                self._follow(connection, stands)
+
+    def _follow(self, connection: Connection, stands: Meta) -> None:
+        """Take over what was written after `live.seq`."""
+        if self._schema is None or stands.schema_version != self._schema.version:
+            newest = schema_history.newest(connection)
+            if newest is not None:
+                self._set_schema(newest.schema, connection)
+        low_water = stands.seq if stands.matching == "inline" else stands.matched_through
+        for rows in leases_since(connection, self.live.seq, low_water, trees=True):
+            self._take_over(rows)
+        self.live.seq = stands.seq
+        self.live.release(low_water)
+
+    def _take_over(self, rows: list[LeaseRow]) -> None:
+        new = []
+        for row in rows:
+            if self.live.leases.has(row.id):
+                self.live.renew(row.id, row.end_us)
+                if row.deleted_seq is not None:
+                    self.live.end([row.id], row.deleted_seq)
+            else:
+                new.append((lease_of(row), bind_stored(row.tree or b"", self.schema)))
+        if new:
+            self.live.add(new)
+
+    def _set_schema(self, schema: Schema, connection: Connection | None = None) -> None:
+        self._schema = schema
+        if self.live.engine.set_schema(schema):
+            self.reindex(connection)
+
+    def reindex(self, connection: Connection | None = None) -> None:
+        """Give the engine all subscriptions anew, from the store."""
+        if connection is None:
+            with self.lock, self.store.read() as connection:
+                self.reindex(connection)
+            return
+        self.live.engine.clear()
+        for rows in leases_since(connection, 0, letters.low_water(connection), trees=True):
+            held = [row for row in rows if self.live.leases.has(row.id)]
+            self.live.engine.add([(row.id, bind_stored(row.tree or b"", self.schema)) for row in held])

@@ -1,0 +1,226 @@
+"""Deliveries: an owner's notifications by cursor, acknowledgements, and listeners that wait for new ones.
+
+A listener is a cursor and a flag: it reads pages from the store, and the broker wakes it when something was stored for
+its owner. So there is no gap between backlog and live, no queue that could overflow, and a reader that was away, or
+slow, goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection
+
+from tocsin.broker import cursors
+from tocsin.broker.admission import read_stored
+from tocsin.broker.core import Core
+from tocsin.broker.cursors import LAST, Position
+from tocsin.broker.receipts import Notification, Page
+from tocsin.broker.times import id_text, instant
+from tocsin.errors import BadCursor, CursorExpired
+from tocsin.store import Meta, accounts, events, letters, subscriptions
+from tocsin.store.notifications import notification_id, read_notifications
+from tocsin.store.transaction import read_meta
+
+CONSUMER = "default"
+
+
+class Found(NamedTuple):
+    """Matches from the store in order, and whether there were more."""
+
+    positions: list[Position]
+    more: bool
+
+
+def read_page(core: Core, owner: str, cursor: str | None, limit: int, consumer: str) -> Page:
+    """Return an owner's notifications after a cursor; without one, after what the consumer has acknowledged.
+
+    Raises CursorExpired where some of what follows the cursor is no longer kept.
+    """
+    limit = max(1, min(limit, core.settings.page))
+    with core.store.read() as connection:
+        stands = read_meta(connection)
+        number = accounts.find_account(connection, owner)
+        start = _start(connection, stands, number, cursor, consumer)
+        found = Found([], more=False) if number is None else _find(connection, number, start, limit)
+        notifications = _describe(connection, found.positions, stands.incarnation)
+    if found.more:
+        end = found.positions[-1]
+    else:  # nothing else was there, up to where matching had come
+        end = max(start, Position(stands.matched_through, LAST))
+    return Page(tuple(notifications), cursors.encode(end, stands.incarnation), found.more)
+
+
+def oldest_cursor(stands: Meta) -> str:
+    """Return the cursor from which everything that is kept follows."""
+    return cursors.encode(Position(stands.horizon, LAST), stands.incarnation)
+
+
+def position_of(cursor: str, stands: Meta) -> Position:
+    """Return the position of a cursor; raises BadCursor, or CursorExpired."""
+    position, incarnation = cursors.decode(cursor)
+    if incarnation != stands.incarnation[:8]:
+        raise CursorExpired("the store was restored from a backup since this cursor was made", oldest_cursor(stands))
+    if position.seq > stands.seq:
+        raise BadCursor("this cursor is not of this store")
+    return position
+
+
+def _start(connection: Connection, stands: Meta, owner: int | None, cursor: str | None, consumer: str) -> Position:
+    if cursor is not None:
+        position = position_of(cursor, stands)
+    else:
+        acknowledged = None if owner is None else letters.read_acknowledged(connection, owner, consumer)
+        position = Position(stands.horizon, LAST) if acknowledged is None else Position(*acknowledged)
+    if position.seq < stands.horizon:
+        raise CursorExpired(
+            "some notifications after this cursor are older than the retention and gone; go on from the oldest",
+            oldest_cursor(stands),
+        )
+    return position
+
+
+def _find(connection: Connection, owner: int, start: Position, limit: int) -> Found:
+    found: list[Position] = []
+    for matches in read_notifications(connection, owner, start.seq):
+        candidates = [
+            position
+            for position in map(Position, matches.seq.tolist(), matches.subscription.tolist())
+            if position > start
+        ]
+        gone = subscriptions.unsubscribed(connection, sorted({position.subscription for position in candidates}))
+        found += (position for position in candidates if position.subscription not in gone)
+        if len(found) > limit:
+            return Found(found[:limit], more=True)
+    return Found(found, more=False)
+
+
+def _describe(connection: Connection, positions: Sequence[Position], incarnation: str) -> list[Notification]:
+    stored = events.find_events(connection, sorted({position.seq for position in positions}))
+    notifications = []
+    for position in positions:
+        event = stored[position.seq]
+        notifications.append(
+            Notification(
+                id=id_text(notification_id(event.event_id, position.subscription)),
+                seq=position.seq,
+                subscription=position.subscription,
+                event_id=id_text(event.event_id),
+                arrival=instant(event.arrival_us),
+                event=read_stored(event.body),
+                cursor=cursors.encode(position, incarnation),
+            )
+        )
+    return notifications
+
+
+def _account(core: Core, owner: str) -> int:
+    """Return the owner's number; an owner may listen before there is anything to hear."""
+    with core.store.read() as connection:
+        number = accounts.find_account(connection, owner)
+    if number is None:
+        with core.turn() as turn:
+            number = accounts.ensure_accounts(turn.transaction, [owner])[owner]
+    return number
+
+
+class Bells:
+    """Who waits for new notifications; `ring` wakes those whose owners have some."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._waiting: dict[int, set[threading.Event]] = {}
+
+    def hang(self, owner: int, bell: threading.Event) -> None:
+        with self._guard:
+            self._waiting.setdefault(owner, set()).add(bell)
+
+    def take_down(self, owner: int, bell: threading.Event) -> None:
+        with self._guard:
+            bells = self._waiting.get(owner, set())
+            bells.discard(bell)
+            if not bells:
+                self._waiting.pop(owner, None)
+
+    def ring(self, owners: Sequence[int]) -> None:
+        with self._guard:
+            for owner in owners if self._waiting else ():
+                for bell in self._waiting.get(owner, ()):
+                    bell.set()
+
+    def ring_all(self) -> None:
+        with self._guard:
+            for bells in self._waiting.values():
+                for bell in bells:
+                    bell.set()
+
+
+class Listener:
+    """An owner's notifications as they come, backlog first; iterate over it, or call `get`. Close it when done."""
+
+    def __init__(self, core: Core, bells: Bells, owner: str, cursor: str | None, consumer: str) -> None:
+        self._core, self._bells, self._owner, self._consumer = core, bells, owner, consumer
+        self._number = _account(core, owner)
+        self._bell = threading.Event()
+        self._bell.set()  # attached first, so that nothing falls between backlog and live
+        bells.hang(self._number, self._bell)
+        self._closed = threading.Event()
+        self._page: list[Notification] = []
+        self._cursor = cursor
+
+    @property
+    def at_hand(self) -> int:
+        """How many notifications were read and not yet handed out."""
+        return len(self._page)
+
+    @property
+    def cursor(self) -> str | None:
+        """Resumes after the last notification that was handed out."""
+        return self._cursor
+
+    def get(self, timeout_seconds: float | None = None) -> Notification | None:
+        """Return the next notification, None if none came in time or the listener was closed."""
+        remaining = timeout_seconds
+        while not self._closed.is_set():
+            while self._page:
+                notification = self._page.pop(0)
+                self._cursor = notification.cursor
+                if not self._core.was_unsubscribed(notification.subscription):
+                    return notification
+            if self._read():
+                continue
+            patience = self._core.settings.poll_seconds
+            if remaining is not None:
+                patience = min(patience, remaining)
+                remaining -= patience
+            self._bell.wait(patience)
+            if remaining is not None and remaining <= 0 and not self._bell.is_set():
+                return None
+        return None
+
+    def _read(self) -> bool:
+        """Read a page; return whether it was worth it."""
+        self._bell.clear()
+        page = read_page(self._core, self._owner, self._cursor, self._core.settings.page, self._consumer)
+        self._page = list(page)
+        if not self._page:
+            self._cursor = page.cursor
+        return bool(self._page)
+
+    def __iter__(self) -> Iterator[Notification]:
+        while (notification := self.get()) is not None:
+            yield notification
+
+    def close(self) -> None:
+        """Stop; whoever waits in `get` is woken."""
+        self._closed.set()
+        self._bell.set()
+        self._bells.take_down(self._number, self._bell)
+
+    def __enter__(self) -> Listener:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

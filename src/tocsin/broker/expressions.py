@@ -1,0 +1,51 @@
+"""What `subscribe` takes: a text, a syntax tree, or a builder's condition; and the forms in which it is stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from tocsin.errors import NotSupported, TooLarge
+from tocsin.language import BoundSubscription, Condition, Subscription, bind, from_json, parse, render, to_json
+from tocsin.language.documents import decode
+from tocsin.schema import Schema
+
+Expression = str | Subscription | Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An expression, bound, with the forms in which it is stored."""
+
+    bound: BoundSubscription
+    text: str
+    tree: bytes
+
+
+def prepare(expression: Expression, schema: Schema, *, most_bytes: int) -> Prepared:
+    """Return the expression bound to the schema; raises a LanguageError."""
+    text = expression if isinstance(expression, str) else None
+    if text is not None and len(text) > most_bytes:
+        raise TooLarge(f"an expression has at most {most_bytes} characters")
+    subscription = _tree(expression)
+    bound = bind(subscription, schema, text=text)
+    if bound.operators:
+        raise NotSupported(f"the operator {bound.operators[0]} is not installed")
+    tree: bytes = msgspec.json.encode(to_json(bound.subscription))
+    if len(tree) > most_bytes:
+        raise TooLarge(f"an expression has at most {most_bytes} bytes as JSON")
+    return Prepared(bound, text or render(bound.subscription), tree)
+
+
+def _tree(expression: Expression) -> Subscription:
+    if isinstance(expression, str):
+        return parse(expression)
+    if isinstance(expression, Condition):
+        return Subscription((), expression.node)
+    return expression
+
+
+def bind_stored(tree: bytes, schema: Schema) -> BoundSubscription:
+    """Return a stored subscription, bound to the schema as it is now."""
+    return bind(from_json(decode(tree)), schema)

@@ -1,0 +1,160 @@
+"""The live index: the subscriptions that events are matched against, following the store change by change.
+
+    Engine      finds the subscriptions that events satisfy; knows nothing of seq and leases (the port)
+    LiveIndex   an engine, the leases, and the seq up to which they follow the store; applies the snapshot rule
+
+DefinitionEngine, here, asks the definition about every subscription: for tests, and for small numbers.
+ColumnarEngine, in columnar_engine.py, is what brokers use. The pipeline uses the same segments on its own.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tocsin.broker.live_leases import NEVER, Lease, LiveLeases, Longs
+from tocsin.language import BoundSubscription, evaluate
+from tocsin.schema import Event, Schema
+from tocsin.store.notifications import Matches
+from tocsin.store.subscriptions import LeaseRow
+
+
+class Engine(ABC):
+    """Finds, for each event, the subscriptions that it satisfies; lifetimes left aside. Used by one thread at a time."""
+
+    @abstractmethod
+    def add(self, subscriptions: Sequence[tuple[int, BoundSubscription]]) -> None:
+        """Hold subscriptions; the next `find` sees them."""
+
+    @abstractmethod
+    def remove(self, ids: Sequence[int]) -> None:
+        """Let go of subscriptions; those that are not held are none of its business."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Let go of everything."""
+
+    @abstractmethod
+    def find(self, events: Sequence[Event]) -> tuple[Longs, Longs]:
+        """Return (position of the event, id of the subscription) of every match, each once, in any order."""
+
+    @abstractmethod
+    def set_schema(self, schema: Schema) -> bool:
+        """Go on with an extended schema; return whether all subscriptions must be added anew."""
+
+    @abstractmethod
+    def stats(self) -> dict[str, Any]:
+        """Return figures about what it holds."""
+
+    @abstractmethod
+    def save(self, seq: int, leases: LiveLeases) -> None:
+        """Write to disk what it holds, following the store up to `seq`; nothing, where it keeps nothing on disk."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of files and threads."""
+
+
+class DefinitionEngine(Engine):
+    """Evaluates every subscription for every event, by the definition of matching."""
+
+    def __init__(self) -> None:
+        self._subscriptions: dict[int, BoundSubscription] = {}
+
+    def add(self, subscriptions: Sequence[tuple[int, BoundSubscription]]) -> None:
+        self._subscriptions.update(subscriptions)
+
+    def remove(self, ids: Sequence[int]) -> None:
+        for id in ids:
+            self._subscriptions.pop(id, None)
+
+    def clear(self) -> None:
+        self._subscriptions.clear()
+
+    def find(self, events: Sequence[Event]) -> tuple[Longs, Longs]:
+        found = [
+            (at, id)
+            for at, event in enumerate(events)
+            for id, bound in self._subscriptions.items()
+            if evaluate(bound, event)
+        ]
+        pairs = np.array(found, np.int64).reshape(-1, 2)
+        return pairs[:, 0], pairs[:, 1]
+
+    def set_schema(self, schema: Schema) -> bool:
+        del schema  # bound subscriptions carry their views, and an extension leaves what is bound as it is
+        return False
+
+    def stats(self) -> dict[str, Any]:
+        return {"engine": "definition", "subscriptions": len(self._subscriptions)}
+
+    def save(self, seq: int, leases: LiveLeases) -> None:
+        del seq, leases  # it is rebuilt from the store
+
+    def close(self) -> None:
+        self.clear()
+
+
+class LiveIndex:
+    """The subscriptions that live, or that lived when an event still to be matched arrived."""
+
+    def __init__(self, engine: Engine, leases: LiveLeases | None = None, seq: int = 0) -> None:
+        self.engine = engine
+        self.leases = leases or LiveLeases()
+        self.seq = seq  # what happened up to here is in
+        self.changes = 0  # since the engine was saved
+        self._ended: deque[tuple[int, list[int]]] = deque()  # (seq, ids) that the engine still holds
+
+    def __len__(self) -> int:
+        return len(self.leases)
+
+    def add(self, new: Sequence[tuple[Lease, BoundSubscription]]) -> None:
+        """Hold subscriptions, in order of their ids, greater than all before."""
+        self.leases.add([lease for lease, _ in new])
+        self.engine.add([(lease.id, bound) for lease, bound in new])
+        self.changes += len(new)
+        if over := [(lease.deleted, [lease.id]) for lease, _ in new if lease.deleted != NEVER]:
+            self._ended = deque(sorted([*self._ended, *over]))
+
+    def renew(self, id: int, end_us: int) -> None:
+        """Move the end of a lease."""
+        self.leases.renew(id, end_us)
+
+    def end(self, ids: Sequence[int], seq: int) -> None:
+        """Let subscriptions be over from `seq` on."""
+        if ended := self.leases.end(ids, seq):
+            self._ended.append((seq, ended))
+            self.changes += len(ended)
+
+    def release(self, low_water: int) -> None:
+        """Let the engine forget what was over by a seq up to which all events are matched."""
+        while self._ended and self._ended[0][0] <= low_water:
+            self.engine.remove(self._ended.popleft()[1])
+
+    def match(self, seqs: Sequence[int], arrivals_us: Sequence[int], events: Sequence[Event]) -> Matches:
+        """Return the matches of events as of their seqs and arrivals."""
+        position, subscription = self.engine.find(events)
+        seq = np.asarray(seqs, np.int64)[position]
+        arrival = np.asarray(arrivals_us, np.int64)[position]
+        keep, owner = self.leases.apply_rule(seq, arrival, subscription)
+        return Matches(seq[keep], subscription[keep], owner[keep])
+
+    def save(self) -> None:
+        """Write the engine to disk, and what it needs to go on from there."""
+        self.engine.save(self.seq, self.leases)
+        self.changes = 0
+
+    def close(self) -> None:
+        """Write what is not written yet, and let go of files and threads."""
+        if self.changes:
+            self.save()
+        self.engine.close()
+
+
+def lease_of(row: LeaseRow) -> Lease:
+    """Return the lease of a row of the store."""
+    return Lease(row.id, row.owner, row.start_us, row.end_us, NEVER if row.deleted_seq is None else row.deleted_seq)

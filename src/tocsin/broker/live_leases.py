@@ -1,0 +1,170 @@
+"""Live leases: who owns each subscription, and during what it is live, as columns in memory.
+
+Follows the store; read by live_index.py to apply the snapshot rule to whatever an engine finds, and by the sweeper.
+A subscription's id is the seq at which it was created, so ids only ever grow and the columns stay sorted by appending.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Longs = npt.NDArray[np.int64]
+NEVER = np.iinfo(np.int64).max
+_COLUMNS = ("id", "owner", "start_us", "end_us", "deleted")
+
+
+class Lease(NamedTuple):
+    """One subscription's lease; `deleted` is a seq, NEVER while it is live."""
+
+    id: int
+    owner: int
+    start_us: int
+    end_us: int
+    deleted: int = NEVER
+
+
+class LiveLeases:
+    """The leases of all subscriptions that an event still to be matched may reach."""
+
+    def __init__(self) -> None:
+        self._columns = np.zeros((len(_COLUMNS), 1024), np.int64)
+        self._size = 0
+        self._live = 0
+        self._live_of: Counter[int] = Counter()
+
+    def __len__(self) -> int:
+        """Return how many are live."""
+        return self._live
+
+    def live_of(self, owner: int) -> int:
+        """Return how many live subscriptions an owner has."""
+        return self._live_of[owner]
+
+    @property
+    def ids(self) -> Longs:
+        return self._columns[0, : self._size]
+
+    @property
+    def _owner(self) -> Longs:
+        return self._columns[1, : self._size]
+
+    @property
+    def _start_us(self) -> Longs:
+        return self._columns[2, : self._size]
+
+    @property
+    def _end_us(self) -> Longs:
+        return self._columns[3, : self._size]
+
+    @property
+    def _deleted(self) -> Longs:
+        return self._columns[4, : self._size]
+
+    # --- following the store ------------------------------------------------------------------------------------------
+
+    def add(self, new: Sequence[Lease]) -> None:
+        """Hold leases whose ids are greater than all before, in order."""
+        if not new:
+            return
+        rows = np.array(new, np.int64).T
+        if np.any(np.diff(rows[0], prepend=self.ids[-1] if self._size else 0) <= 0):
+            raise ValueError("ids must grow")
+        self._extend(rows)
+
+    def _extend(self, rows: Longs) -> None:
+        size = self._size + rows.shape[1]
+        if size > self._columns.shape[1]:
+            grown = np.zeros((len(_COLUMNS), max(size, 2 * self._columns.shape[1])), np.int64)
+            grown[:, : self._size] = self._columns[:, : self._size]
+            self._columns = grown
+        self._columns[:, self._size : size] = rows
+        self._size = size
+        owners, counts = np.unique(rows[1, rows[4] == NEVER], return_counts=True)
+        self._live += int(counts.sum())
+        self._live_of.update(dict(zip(owners.tolist(), counts.tolist(), strict=True)))
+
+    def has(self, id: int) -> bool:
+        return self._at(id) is not None
+
+    def renew(self, id: int, end_us: int) -> None:
+        """Move the end of a lease."""
+        if (at := self._at(id)) is not None:
+            self._end_us[at] = end_us
+
+    def end(self, ids: Sequence[int], seq: int) -> list[int]:
+        """Mark subscriptions as over from `seq` on; return those that were live."""
+        ended = []
+        for id in ids:
+            at = self._at(id)
+            if at is not None and self._deleted[at] == NEVER:
+                self._deleted[at] = seq
+                self._live -= 1
+                self._live_of[int(self._owner[at])] -= 1
+                ended.append(id)
+        return ended
+
+    def _at(self, id: int) -> int | None:
+        at = int(np.searchsorted(self.ids, id))
+        return at if at < self._size and self.ids[at] == id else None
+
+    def forget(self, low_water: int) -> None:
+        """Let go of subscriptions that were over by a seq up to which all events are matched."""
+        keep = self._deleted > low_water
+        if not keep.all():
+            kept = self._columns[:, : self._size][:, keep]
+            self._columns, self._size = kept, kept.shape[1]
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
+    def apply_rule(self, seq: Longs, arrival_us: Longs, subscription: Longs) -> tuple[npt.NDArray[np.bool_], Longs]:
+        """Return which matches the snapshot rule keeps, and the owner of each.
+
+        Event e reaches subscription s exactly when s.created < e < s.deleted and s's lease [start, end) covers e's
+        arrival. This is the only place that says so.
+        """
+        at = np.minimum(np.searchsorted(self.ids, subscription), max(0, self._size - 1))
+        if not self._size:
+            return np.zeros(len(seq), np.bool_), np.zeros(len(seq), np.int64)
+        keep = (
+            (self.ids[at] == subscription)
+            & (subscription < seq)
+            & (seq < self._deleted[at])
+            & (self._start_us[at] <= arrival_us)
+            & (arrival_us < self._end_us[at])
+        )
+        return keep, self._owner[at]
+
+    def due(self, now_us: int) -> list[int]:
+        """Return the live subscriptions whose lease has ended."""
+        found: list[int] = self.ids[(self._end_us <= now_us) & (self._deleted == NEVER)].tolist()
+        return found
+
+    def ending(self, before_us: int, owner: int | None = None) -> list[Lease]:
+        """Return the live leases that end before a time; of one owner, or of all."""
+        chosen = (self._end_us < before_us) & (self._deleted == NEVER)
+        if owner is not None:
+            chosen &= self._owner == owner
+        return [Lease(*row) for row in self._columns[:, : self._size][:, chosen].T.tolist()]
+
+    # --- on disk, beside the index ------------------------------------------------------------------------------------
+
+    def save(self, path: Path) -> None:
+        """Write the columns to a file."""
+        with path.open("wb") as file:
+            np.save(file, self._columns[:, : self._size])
+
+    @classmethod
+    def load(cls, path: Path) -> LiveLeases:
+        """Return the leases in a file; raises OSError or ValueError where it is not one."""
+        rows = np.load(path)
+        if rows.dtype != np.int64 or rows.ndim != 2 or rows.shape[0] != len(_COLUMNS):
+            raise ValueError("not the columns of leases")
+        leases = cls()
+        leases._extend(rows)
+        return leases

@@ -1,0 +1,156 @@
+"""Publishing: events are judged, stored, matched and their notifications stored, in one commit.
+
+Requests that wait together are published together: one transaction, one pass of the matcher. Where the pipeline does
+the matching, events are stored only, and it finds them by their seqs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from tocsin.broker.admission import Admitted, RawEvent, Rejected, admit_all, request_hash
+from tocsin.broker.core import Core, Turn
+from tocsin.broker.receipts import PublishReceipt
+from tocsin.broker.times import id_text, new_event_ids
+from tocsin.broker.turns import Waiting
+from tocsin.errors import BatchRejected, EventRejected, IdempotencyConflict, TocsinError, Violation
+from tocsin.schema import Event, Schema
+from tocsin.store import events, letters
+from tocsin.store.crash_points import reach
+from tocsin.store.letters import NewDeadLetter
+from tocsin.store.notifications import Longs, record_matches
+
+Receipts = list[PublishReceipt]
+
+
+@dataclass(slots=True)
+class Publish:
+    """Events to publish, judged by a version of the schema; judged again if another is in force when its turn comes."""
+
+    raws: Sequence[RawEvent]
+    schema: Schema
+    items: list[Admitted | Rejected]
+    atomic: bool
+    publisher: str
+    key: str | None
+    hashed: bytes  # of what came, where there is a key
+    single: bool  # one event, not a batch of one: it is refused as such
+
+    @classmethod
+    def judge(
+        cls, raws: Sequence[RawEvent], schema: Schema, most_bytes: int, *,
+        atomic: bool, publisher: str, key: str | None, single: bool,
+    ) -> Publish:  # fmt: skip
+        """Return the request, judged by a schema."""
+        items = admit_all(raws, schema, most_bytes)
+        hashed = b"" if key is None else request_hash(raws, atomic=atomic)
+        return cls(raws, schema, items, atomic, publisher, key, hashed, single)
+
+    def judge_again(self, schema: Schema, most_bytes: int) -> None:
+        """Judge by another version of the schema."""
+        if schema is not self.schema:
+            self.schema, self.items = schema, admit_all(self.raws, schema, most_bytes)
+
+    def refusal(self) -> TocsinError | None:
+        """Return why none of it is published."""
+        if not self.atomic:
+            return None
+        wrong = {at: item.violations for at, item in enumerate(self.items) if isinstance(item, Rejected)}
+        if not wrong:
+            return None
+        return EventRejected(wrong[0]) if self.single else BatchRejected(wrong)
+
+
+def run_publishes(core: Core, wake: Callable[[Longs], None], waiting: Sequence[Waiting[Publish, Receipts]]) -> None:
+    """Publish what waits, in one turn; `wake` is told the owners who have something new."""
+    owners = np.zeros(0, np.int64)
+    with core.turn() as turn:
+        stored: list[tuple[int, bytes, Admitted]] = []
+        dead: list[tuple[int, NewDeadLetter]] = []
+        answers: dict[tuple[str, str], tuple[bytes, Receipts]] = {}
+        for one in waiting:
+            try:
+                one.answer = _answer(turn, core.settings.event_bytes, one.request, stored, dead, answers)
+            except TocsinError as error:
+                one.error = error
+        _store(turn, stored, dead)
+        letters.add_answers(
+            turn.transaction,
+            [(*name, hashed, msgspec.json.encode(receipts)) for name, (hashed, receipts) in answers.items()],
+        )
+        reach("broker.mid-publish")
+        if turn.transaction.start.matching == "inline" and stored:
+            owners = _match(turn, stored)
+    if len(owners):
+        wake(owners)
+
+
+def _answer(
+    turn: Turn, most_bytes: int, request: Publish, stored: list[tuple[int, bytes, Admitted]],
+    dead: list[tuple[int, NewDeadLetter]], answers: dict[tuple[str, str], tuple[bytes, Receipts]],
+) -> Receipts:  # fmt: skip
+    """Return the receipts of a request, and add to what is to be stored; or what was answered to its key before."""
+    request.judge_again(turn.schema, most_bytes)
+    name = (request.publisher, request.key or "")
+    if request.key is not None:
+        before = answers.get(name)
+        if before is None and (found := letters.find_answer(turn.connection, *name)):
+            before = (found[0], msgspec.json.decode(found[1], type=list[PublishReceipt]))
+        if before is not None:
+            if before[0] != request.hashed:
+                raise IdempotencyConflict(request.key)
+            return before[1]
+    if (refusal := request.refusal()) is not None:
+        raise refusal
+    receipts = _number(turn, request, stored, dead)
+    if request.key is not None:
+        answers[name] = (request.hashed, receipts)
+    return receipts
+
+
+def _number(
+    turn: Turn, request: Publish, stored: list[tuple[int, bytes, Admitted]], dead: list[tuple[int, NewDeadLetter]]
+) -> Receipts:
+    """Give each event its seq and id."""
+    first = turn.transaction.draw(len(request.items))
+    receipts = []
+    for at, (item, id) in enumerate(zip(request.items, new_event_ids(len(request.items), turn.now_us), strict=True)):
+        seq = first + at
+        if isinstance(item, Admitted):
+            stored.append((seq, id, item))
+            receipts.append(PublishReceipt(seq, id_text(id)))
+        else:
+            dead.append((seq, _letter(request.publisher, item)))
+            receipts.append(PublishReceipt(seq, None, item.violations))
+    return receipts
+
+
+def _letter(publisher: str, item: Rejected) -> NewDeadLetter:
+    reason = str(EventRejected(item.violations))[:2000]
+    violations = msgspec.json.encode([list(violation_parts(one)) for one in item.violations[:100]])
+    return NewDeadLetter("event", publisher, reason, violations, item.body)
+
+
+def violation_parts(violation: Violation) -> tuple[str, str | None, str]:
+    """Return a violation's fields."""
+    return violation.rule, violation.attribute, violation.message
+
+
+def _store(turn: Turn, stored: list[tuple[int, bytes, Admitted]], dead: list[tuple[int, NewDeadLetter]]) -> None:
+    version = turn.schema.version
+    events.add_events(turn.transaction, version, [(seq, id, item.body) for seq, id, item in stored])
+    letters.add_dead_letters(turn.transaction, dead)
+
+
+def _match(turn: Turn, stored: list[tuple[int, bytes, Admitted]]) -> Longs:
+    """Store the notifications of new events; return the owners that have some."""
+    seqs = [seq for seq, _, _ in stored]
+    found: list[Event] = [item.event for _, _, item in stored]
+    matches = turn.live.match(seqs, [turn.now_us] * len(seqs), found)
+    transaction = turn.transaction
+    record_matches(transaction, transaction.start.matched_through, transaction.seq, matches)
+    return np.unique(matches.owner)

@@ -1,0 +1,106 @@
+"""What the broker answers: receipts, notifications, pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tocsin.errors import Violation
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionReceipt:
+    """A subscription was stored, or its lease renewed. `ticket` is shown once, to whoever subscribed."""
+
+    id: int
+    seq: int
+    lease_end: datetime
+    generation: int
+    ticket: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndReceipt:
+    """A subscription is over since `seq`; no event after that reaches it, and nothing more is delivered."""
+
+    id: int
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class PublishReceipt:
+    """An event was stored under `seq`; or it broke the rules, and is a dead letter under that seq."""
+
+    seq: int
+    event_id: str | None
+    violations: tuple[Violation, ...] = ()
+
+    @property
+    def accepted(self) -> bool:
+        return self.event_id is not None
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionView:
+    """A subscription as its owner sees it."""
+
+    id: int
+    owner: str
+    text: str
+    seq: int
+    lease_start: datetime
+    lease_end: datetime
+    generation: int
+    ended: str | None  # 'unsubscribed', 'lease ended', None while live
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """One (event, subscription) match. `id` is the same however often it is delivered."""
+
+    id: str
+    seq: int
+    subscription: int
+    event_id: str
+    arrival: datetime
+    event: Mapping[str, Any]
+    cursor: str  # resumes after this notification
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Notifications in order, and the cursor that resumes after them; `more` if there were more at that moment."""
+
+    notifications: tuple[Notification, ...]
+    cursor: str
+    more: bool
+
+    def __iter__(self) -> Iterator[Notification]:
+        return iter(self.notifications)
+
+    def __len__(self) -> int:
+        return len(self.notifications)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseNotice:
+    """A lease is about to end; renew it with this generation."""
+
+    subscription: int
+    owner: str
+    lease_end: datetime
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterView:
+    """Something that could not be processed, and why."""
+
+    seq: int
+    kind: str
+    reason: str
+    violations: tuple[Violation, ...]
+    body: bytes
+    at: datetime

@@ -1,0 +1,46 @@
+"""Settings of a broker: bounds, leases, retention. Every bound refuses clearly, before anything is acknowledged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from tocsin.errors import LeaseOutOfBounds
+from tocsin.store.clock import SECOND
+
+DAY = 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettings:
+    """What a broker grants and keeps; sizes in bytes, times in seconds."""
+
+    default_lease_seconds: float = DAY
+    shortest_lease_seconds: float = 1.0
+    longest_lease_seconds: float = 366 * DAY
+    notice_seconds: float = 3600.0  # before a lease ends; at most a tenth of the lease
+    retention_seconds: float = 7 * DAY  # of events, notifications, dead letters and idempotency keys
+    event_bytes: int = 256 << 10
+    batch_events: int = 100_000  # in one publish
+    expression_bytes: int = 64 << 10
+    subscriptions_per_owner: int = 1_000_000
+    waiting_requests: int = 10_000  # for a turn at the store; beyond it, Overloaded
+    page: int = 1000  # notifications in one page at most
+    sweep_seconds: float = 0.5
+    poll_seconds: float = 1.0  # how long a listener may take to see what another process stored
+    merge_changes: int = 50_000  # changes after which the index is merged and written to disk
+    callback_attempts: int = 3  # before a notification that a callback fails on becomes a dead letter
+
+    def lease_us(self, lease: float | timedelta | None) -> int:
+        """Return the length of a lease in microseconds; raises LeaseOutOfBounds."""
+        if lease is None:
+            seconds = self.default_lease_seconds
+        else:
+            seconds = lease.total_seconds() if isinstance(lease, timedelta) else float(lease)
+        if not self.shortest_lease_seconds <= seconds <= self.longest_lease_seconds:  # NaN is refused too
+            raise LeaseOutOfBounds(seconds, self.shortest_lease_seconds, self.longest_lease_seconds)
+        return round(seconds * SECOND)
+
+    def notice_us(self, start_us: int, end_us: int) -> int:
+        """Return when notice is due that a lease ends."""
+        return end_us - min(round(self.notice_seconds * SECOND), (end_us - start_us) // 10)

@@ -1,0 +1,110 @@
+"""The sweeper: ends leases that are over, gives notice of those that soon will be, and lets go of what is too old.
+
+Matching never waits for it: an event that arrives after a lease's end does not match, swept or not.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from tocsin.broker.core import Core
+from tocsin.broker.receipts import LeaseNotice
+from tocsin.broker.times import instant
+from tocsin.errors import StoreFailed
+from tocsin.store import retention, subscriptions
+from tocsin.store.clock import SECOND
+from tocsin.store.crash_points import reach
+
+log = logging.getLogger("tocsin.broker")
+NoticeCallback = Callable[[LeaseNotice], object]
+_RETENTION_EVERY = 60.0  # seconds
+
+
+class Sweeper:
+    """Sweeps when told to, or every so often in a thread of its own."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._noticed: set[tuple[int, int]] = set()  # (subscription, end) that notice was given of
+        self._callbacks: list[NoticeCallback] = []
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._retained_us = 0
+
+    def start(self) -> None:
+        """Sweep in the background."""
+        self._thread = threading.Thread(target=self._run, name="tocsin-sweeper", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop sweeping."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def on_lease_ending(self, callback: NoticeCallback) -> None:
+        """Call a function once for each lease that is about to end."""
+        self._callbacks.append(callback)
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._core.settings.sweep_seconds):
+            try:
+                self.sweep()
+            except StoreFailed as error:  # the store may be back the next time; matching is right without us
+                log.warning("sweeping failed, trying again: %s", error)
+
+    def sweep(self) -> list[int]:
+        """End the leases that are over, give notice, retain; return the ids whose leases were ended."""
+        core = self._core
+        core.refresh()
+        now = core.store.now_us()
+        ended = self._end_leases(now)
+        self._give_notice(now)
+        if now - self._retained_us >= _RETENTION_EVERY * SECOND:
+            self._retained_us = now
+            self.retain()
+        return ended
+
+    def _end_leases(self, now_us: int) -> list[int]:
+        with self._core.lock:
+            if not self._core.live.leases.due(now_us):
+                return []
+        with self._core.turn() as turn:
+            due = turn.live.leases.due(turn.now_us)  # by the turn's own time, and as others have left it
+            reach("broker.mid-sweep")
+            if due:
+                seq = subscriptions.end_leases(turn.transaction, due, "lease")
+                turn.end(due, seq)
+        return due
+
+    def _give_notice(self, now_us: int) -> None:
+        if not self._callbacks:
+            return
+        for notice in self.leases_ending(now_us, None):
+            key = (notice.subscription, notice.generation)
+            if key not in self._noticed:
+                self._noticed.add(key)
+                for callback in self._callbacks:
+                    callback(notice)
+
+    def leases_ending(self, now_us: int, owner: int | None) -> list[LeaseNotice]:
+        """Return the leases for which notice is due."""
+        settings, core = self._core.settings, self._core
+        horizon = now_us + round(settings.notice_seconds * SECOND)
+        with core.lock:
+            near = core.live.leases.ending(horizon, owner)
+        due = [lease.id for lease in near if settings.notice_us(lease.start_us, lease.end_us) <= now_us < lease.end_us]
+        with core.store.read() as connection:
+            found = subscriptions.find_subscriptions(connection, due)
+        return [LeaseNotice(one.id, one.owner_name, instant(one.end_us), one.generation) for one in found]
+
+    def retain(self) -> None:
+        """Remove what is older than the retention."""
+        keep_from = self._core.store.now_us() - round(self._core.settings.retention_seconds * SECOND)
+        more = True
+        while more and not self._stop.is_set():
+            with self._core.turn() as turn:
+                more = retention.retain(turn.transaction, keep_from)
+            self._core.forget()

@@ -1,0 +1,146 @@
+"""Databases: SQLite in a file, or PostgreSQL by URL, opened so that what is committed is on disk.
+
+SQLite runs in WAL mode with synchronous=FULL: a commit returns after fsync, one writer at a time, readers undisturbed.
+PostgreSQL must have fsync, full_page_writes and synchronous_commit on. Anything weaker raises WeakDurability.
+Transactions are begun by store.py, which is this module's only user apart from upgrade.py and backup.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from tocsin.errors import StoreError, StoreFailed, WeakDurability
+
+BUSY_SECONDS = 30
+WRITE = "tocsin_write"  # execution option: this transaction will write
+SQLITE_DURABILITY = {"journal_mode": "wal", "synchronous": 2}  # 2 is FULL
+SQLITE_SETTINGS = {
+    "foreign_keys": "ON",
+    "busy_timeout": BUSY_SECONDS * 1000,
+    "wal_autocheckpoint": 4000,  # pages: fewer checkpoints than by default, as batches are large
+    "journal_size_limit": 64 << 20,
+    "cache_size": -64 << 10,  # KiB
+    "temp_store": "MEMORY",
+}
+POSTGRES_DURABILITY = {
+    "fsync": {"on"},
+    "full_page_writes": {"on"},
+    "synchronous_commit": {"on", "remote_apply"},
+}
+_URL = re.compile(r"^[a-z][a-z0-9+]*://")
+
+
+def connect(place: str | Path) -> Engine:
+    """Return the database at a path (SQLite) or URL; the first connection checks that it is durable."""
+    url = url_of(place)
+    if url.get_backend_name() == "sqlite":
+        return _sqlite(url)
+    return _postgres(url)
+
+
+def url_of(place: str | Path) -> URL:
+    """Return the database's URL; a path means SQLite, and PostgreSQL means psycopg 3."""
+    text = str(place)
+    if not _URL.match(text):
+        if text == ":memory:":
+            raise WeakDurability("a store in memory is lost with the process; give a path")
+        return URL.create("sqlite", database=text)
+    try:
+        url = make_url(text)
+    except ArgumentError:
+        raise StoreError("a store is a path, sqlite:///path, or postgresql://user@host/database") from None
+    if url.get_backend_name() == "postgresql":
+        return url.set(drivername="postgresql+psycopg")
+    if url.get_backend_name() != "sqlite":
+        raise StoreError(f"{url.get_backend_name()} is not supported; a store is SQLite or PostgreSQL")
+    if not url.database or url.database == ":memory:":
+        raise WeakDurability("a store in memory is lost with the process; give a path")
+    if url.query:
+        raise WeakDurability(f"SQLite's settings are Tocsin's own; leave out {', '.join(sorted(url.query))}")
+    return url
+
+
+def sqlite_path(engine: Engine) -> Path | None:
+    """Return the file of a SQLite database."""
+    database = engine.url.database
+    return Path(database) if engine.dialect.name == "sqlite" and database else None
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """Raise StoreFailed where the database fails."""
+    try:
+        yield
+    except DBAPIError as error:
+        if isinstance(error.orig, TypeError | ValueError):
+            raise  # ours, not the database's
+        raise StoreFailed(f"the database failed: {error.orig}") from error
+    except PoolTimeout as error:
+        raise StoreFailed("no connection to the database was free in time") from error
+    except OSError as error:
+        raise StoreFailed(f"the database failed: {error}") from error
+
+
+# --- SQLite -----------------------------------------------------------------------------------------------------------
+
+
+def _sqlite(url: URL) -> Engine:
+    engine = create_engine(
+        url,
+        connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
+        pool_size=8,
+        max_overflow=32,
+    )
+    event.listen(engine, "connect", _set_up_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _set_up_sqlite(connection: Any, _record: object) -> None:
+    connection.isolation_level = None  # we begin transactions ourselves
+    cursor = connection.cursor()
+    try:
+        for name, value in {**SQLITE_SETTINGS, **SQLITE_DURABILITY}.items():
+            cursor.execute(f"PRAGMA {name} = {value}")
+        for name, wanted in SQLITE_DURABILITY.items():
+            found = cursor.execute(f"PRAGMA {name}").fetchone()[0]
+            if found != wanted:
+                raise WeakDurability(
+                    f"SQLite has {name} = {found} here and not {wanted}; is the file on a network disk?"
+                )
+    finally:
+        cursor.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A writer takes the lock at once: a transaction that reads first and then writes could fail in between.
+    write = connection.get_execution_options().get(WRITE)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+
+# --- PostgreSQL -------------------------------------------------------------------------------------------------------
+
+
+def _postgres(url: URL) -> Engine:
+    engine = create_engine(url, pool_size=8, max_overflow=32, pool_pre_ping=True)
+    event.listen(engine, "connect", _check_postgres)
+    return engine
+
+
+def _check_postgres(connection: Any, _record: object) -> None:
+    with connection.cursor() as cursor:
+        for name, right in POSTGRES_DURABILITY.items():
+            cursor.execute(f"SHOW {name}")
+            found = cursor.fetchone()[0]
+            if found not in right:
+                raise WeakDurability(f"PostgreSQL has {name} = {found} here; it must be {' or '.join(sorted(right))}")
+    connection.rollback()

@@ -1,0 +1,162 @@
+r"""Stored notifications: the matches of events, many to a row.
+
+An event may match 100,000 subscriptions, and a batch of a thousand events millions; a row for each would cost more than
+the matching. So a row holds a block: the matches of the owners of one bucket (the owner's number modulo BUCKETS), of
+one transaction, in the order of (seq, owner, subscription), as three flat arrays. A transaction writes at most BUCKETS
+rows, or one for each BLOCK matches; an owner reads one bucket, from a cursor on.
+
+Unique: the transaction that writes the matches of events also moves `meta.matched_through` past them, and only from
+where it stood (`record_matches`); what lies below is never written again. The id of a notification is not stored, it
+is made from the event's id and the subscription's: `notification_id`.
+
+    block = b"\x01" owners: uint32[n] seqs - first_seq: uint32[n] subscriptions: int64[n]     little endian
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from sqlalchemy import Connection, delete, func, select
+
+from tocsin.errors import StoreDamaged, StoreError
+from tocsin.store.tables import notifications
+from tocsin.store.transaction import Transaction
+
+BUCKETS = 256
+BLOCK = 8192  # matches in one row at most
+_FORMAT = b"\x01"
+_ROWS = 64  # blocks read at a time
+Longs = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Matches as columns: event `seq[i]` satisfied `subscription[i]`, which `owner[i]` owns."""
+
+    seq: Longs
+    subscription: Longs
+    owner: Longs
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+    @classmethod
+    def of(cls, seq: object, subscription: object, owner: object) -> Matches:
+        """Return matches from anything that converts to arrays of integers."""
+        return cls(*(np.asarray(column, np.int64) for column in (seq, subscription, owner)))
+
+
+def notification_id(event_id: bytes, subscription: int) -> bytes:
+    """Return the id of a notification, 16 bytes: the same on every retry and after every crash."""
+    return hashlib.blake2b(event_id + subscription.to_bytes(8, "big"), digest_size=16, person=b"tocsin").digest()
+
+
+def record_matches(transaction: Transaction, after_seq: int, through_seq: int, matches: Matches) -> int:
+    """Store the matches of the events in (after_seq, through_seq]; return how many were new.
+
+    What an earlier transaction has recorded is left out, so that a batch may be replayed, also cut differently; a
+    range that would leave a gap raises StoreError.
+    """
+    done = transaction.matched_through
+    if after_seq > done:
+        raise StoreError(f"the events up to {after_seq} are not all matched; matching stands at {done}")
+    if through_seq <= done:
+        return 0
+    new = matches.seq > done
+    if not new.all():
+        matches = Matches(matches.seq[new], matches.subscription[new], matches.owner[new])
+    _add_blocks(transaction, matches)
+    transaction.set_meta(matched_through=through_seq)
+    return len(matches)
+
+
+def _add_blocks(transaction: Transaction, matches: Matches) -> None:
+    if not len(matches):
+        return
+    bucket = matches.owner % BUCKETS
+    order = np.lexsort((matches.subscription, matches.owner, matches.seq, bucket))
+    bucket, seq = bucket[order], matches.seq[order]
+    owner, subscription = matches.owner[order].astype("<u4"), matches.subscription[order].astype("<i8")
+    starts = _block_starts(bucket)
+    ends = np.append(starts[1:], len(bucket))
+    rows = []
+    part, last = 0, (-1, -1)
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        first = int(seq[start])
+        part = part + 1 if (int(bucket[start]), first) == last else 0  # blocks of one event, one after the other
+        last = (int(bucket[start]), first)
+        body = b"".join(
+            (
+                _FORMAT,
+                owner[start:end].tobytes(),
+                (seq[start:end] - first).astype("<u4").tobytes(),
+                subscription[start:end].tobytes(),
+            )
+        )
+        rows.append((int(bucket[start]), first, part, int(seq[end - 1]), end - start, body))
+    transaction.insert_rows(notifications, rows)
+
+
+def _block_starts(bucket: Longs) -> Longs:
+    """Return where blocks start: at each new bucket, and every BLOCK matches within one."""
+    new = np.flatnonzero(np.diff(bucket, prepend=-1))
+    ends = np.append(new[1:], len(bucket))
+    return np.concatenate([np.arange(start, end, BLOCK) for start, end in zip(new, ends, strict=True)])
+
+
+def read_notifications(connection: Connection, owner: int, after_seq: int) -> Iterator[Matches]:
+    """Yield an owner's matches from `after_seq` on (itself included), in order of seq, block by block."""
+    table = notifications.c
+    bucket = owner % BUCKETS
+    # The last block that starts before may reach to that seq, or into it.
+    before = select(func.coalesce(func.max(table.first_seq), 0)).where(
+        table.bucket == bucket, table.first_seq < after_seq
+    )
+    position = (int(connection.execute(before).scalar_one()), -1)
+    while True:
+        query = (
+            select(table.first_seq, table.part, table.count, table.body)
+            .where(
+                table.bucket == bucket,
+                (table.first_seq > position[0]) | ((table.first_seq == position[0]) & (table.part > position[1])),
+            )
+            .order_by(table.first_seq, table.part)
+            .limit(_ROWS)
+        )
+        rows = connection.execute(query).all()
+        for row in rows:
+            found = decode_block(row[0], row[2], row[3])
+            chosen = (found.owner == owner) & (found.seq >= after_seq)
+            if chosen.any():
+                yield Matches(found.seq[chosen], found.subscription[chosen], found.owner[chosen])
+        if len(rows) < _ROWS:
+            return
+        position = (rows[-1].first_seq, rows[-1].part)
+
+
+def all_blocks(connection: Connection) -> Iterator[tuple[int, int, int, Matches]]:
+    """Yield bucket, first and last seq, and the matches of every block, for `tocsin db check`."""
+    table = notifications.c
+    rows = connection.execution_options(yield_per=_ROWS).execute(
+        select(notifications).order_by(table.bucket, table.first_seq, table.part)
+    )
+    for bucket, first, _, last, count, body in rows:
+        yield bucket, first, last, decode_block(first, count, body)
+
+
+def decode_block(first_seq: int, count: int, body: bytes) -> Matches:
+    """Return the matches of a block; raises StoreDamaged."""
+    if body[:1] != _FORMAT or len(body) != 1 + 16 * count:
+        raise StoreDamaged(f"the block of notifications at seq {first_seq} is not one")
+    owner = np.frombuffer(body, "<u4", count, 1).astype(np.int64)
+    seq = np.frombuffer(body, "<u4", count, 1 + 4 * count).astype(np.int64) + first_seq
+    return Matches(seq, np.frombuffer(body, "<i8", count, 1 + 8 * count).astype(np.int64), owner)
+
+
+def remove_through(transaction: Transaction, seq: int) -> int:
+    """Remove the blocks that lie wholly up to a seq; return how many."""
+    return transaction.connection.execute(delete(notifications).where(notifications.c.last_seq <= seq)).rowcount

@@ -1,0 +1,194 @@
+"""Subscriptions and their leases. A subscription's id is the seq at which it was created."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, delete, or_, select, update
+
+from tocsin.store.tables import accounts, leases, subscriptions
+from tocsin.store.transaction import Transaction
+
+_AT_A_TIME = 500  # ids in one statement: SQLite bounds the number of parameters
+_ROWS = 20_000  # rows fetched at a time where all are read
+
+
+@dataclass(frozen=True, slots=True)
+class NewSubscription:
+    """A subscription about to be stored."""
+
+    owner: int
+    text: str
+    tree: bytes
+    schema_version: int
+    ticket_hash: bytes
+    lease_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSubscription:
+    """A subscription with its lease, as it stands."""
+
+    id: int
+    owner: int
+    owner_name: str
+    text: str
+    tree: bytes
+    schema_version: int
+    ticket_hash: bytes
+    start_us: int
+    end_us: int
+    generation: int
+    changed_seq: int
+    deleted_seq: int | None
+    deleted_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRow:
+    """How long a subscription is live; `tree` only where it was asked for."""
+
+    id: int
+    owner: int
+    start_us: int
+    end_us: int
+    deleted_seq: int | None
+    tree: bytes | None = None
+
+
+def add_subscriptions(transaction: Transaction, new: Sequence[NewSubscription]) -> int:
+    """Store subscriptions, each with a seq of its own; return the first, the others follow it."""
+    first = transaction.draw(len(new))
+    now = transaction.now_us
+    transaction.insert_rows(
+        subscriptions,
+        [
+            (first + at, row.owner, row.text, row.tree, row.schema_version, row.ticket_hash)
+            for at, row in enumerate(new)
+        ],
+    )
+    transaction.insert_rows(
+        leases,
+        [(first + at, row.owner, now, now + row.lease_us, 1, first + at, None, None) for at, row in enumerate(new)],
+    )
+    return first
+
+
+def renew(transaction: Transaction, id: int, end_us: int, generation: int) -> int:
+    """Store a lease's new end and generation; return the seq."""
+    seq = transaction.draw()
+    change = {"end_us": end_us, "generation": generation, "changed_seq": seq}
+    transaction.connection.execute(update(leases).where(leases.c.subscription == id).values(**change))
+    return seq
+
+
+def end_leases(transaction: Transaction, ids: Sequence[int], deleted_by: str) -> int:
+    """Store that subscriptions are over, all at one seq, which is returned; those that were over stay as they were."""
+    seq = transaction.draw()
+    change = {"deleted_seq": seq, "deleted_by": deleted_by, "changed_seq": seq}
+    for start in range(0, len(ids), _AT_A_TIME):
+        chosen = leases.c.subscription.in_(ids[start : start + _AT_A_TIME])
+        transaction.connection.execute(update(leases).where(chosen, leases.c.deleted_seq.is_(None)).values(**change))
+    return seq
+
+
+def find_subscription(connection: Connection, id: int) -> StoredSubscription | None:
+    """Return the subscription of that id, whether live or over, as long as it is kept."""
+    found = find_subscriptions(connection, [id])
+    return found[0] if found else None
+
+
+def find_subscriptions(connection: Connection, ids: Sequence[int]) -> list[StoredSubscription]:
+    """Return those of these subscriptions that are kept, ordered by id."""
+    found: list[StoredSubscription] = []
+    for start in range(0, len(ids), _AT_A_TIME):
+        chosen = _WHOLE.where(subscriptions.c.id.in_(ids[start : start + _AT_A_TIME]))
+        found += _read(connection.execute(chosen))
+    return sorted(found, key=lambda row: row.id)
+
+
+def list_subscriptions(connection: Connection, owner: int, after: int, limit: int) -> list[StoredSubscription]:
+    """Return an owner's live subscriptions with ids greater than `after`, ordered by id."""
+    query = (
+        _WHOLE.where(leases.c.owner == owner, leases.c.subscription > after, leases.c.deleted_seq.is_(None))
+        .order_by(leases.c.subscription)
+        .limit(limit)
+    )
+    return _read(connection.execute(query))
+
+
+def unsubscribed(connection: Connection, ids: Sequence[int]) -> set[int]:
+    """Return which of these subscriptions their owner has ended; nothing more is delivered for them."""
+    found: set[int] = set()
+    for start in range(0, len(ids), _AT_A_TIME):
+        query = select(leases.c.subscription).where(
+            leases.c.subscription.in_(ids[start : start + _AT_A_TIME]), leases.c.deleted_by == "owner"
+        )
+        found.update(connection.execute(query).scalars())
+    return found
+
+
+def leases_since(connection: Connection, seq: int, low_water: int, *, trees: bool) -> Iterator[list[LeaseRow]]:
+    """Yield the leases that changed after `seq`, in the order of their ids.
+
+    From the beginning (seq 0), those over by `low_water` are left out: the events up to there have been matched.
+    """
+    columns = [leases.c.subscription, leases.c.owner, leases.c.start_us, leases.c.end_us, leases.c.deleted_seq]
+    query = select(*columns, subscriptions.c.tree).join(subscriptions) if trees else select(*columns)
+    if seq:
+        query = query.where(leases.c.changed_seq > seq)
+    else:
+        query = query.where(or_(leases.c.deleted_seq.is_(None), leases.c.deleted_seq > low_water))
+    rows = connection.execution_options(yield_per=_ROWS).execute(query.order_by(leases.c.subscription))
+    for chunk in rows.partitions():
+        yield list(itertools.starmap(LeaseRow, chunk))
+
+
+def trees_of(connection: Connection, ids: Sequence[int]) -> dict[int, bytes]:
+    """Return id -> JSON tree."""
+    found: dict[int, bytes] = {}
+    for start in range(0, len(ids), _AT_A_TIME):
+        query = select(subscriptions.c.id, subscriptions.c.tree).where(
+            subscriptions.c.id.in_(ids[start : start + _AT_A_TIME])
+        )
+        found |= {row.id: row.tree for row in connection.execute(query)}
+    return found
+
+
+def remove_ended(transaction: Transaction, through_seq: int) -> int:
+    """Remove subscriptions that were over by `through_seq`; return how many."""
+    over = select(leases.c.subscription).where(leases.c.deleted_seq <= through_seq)
+    ids = list(transaction.connection.execute(over).scalars())
+    for start in range(0, len(ids), _AT_A_TIME):
+        chunk = ids[start : start + _AT_A_TIME]
+        transaction.connection.execute(delete(leases).where(leases.c.subscription.in_(chunk)))
+        transaction.connection.execute(delete(subscriptions).where(subscriptions.c.id.in_(chunk)))
+    return len(ids)
+
+
+def _read(rows: Iterable[Any]) -> list[StoredSubscription]:
+    return [StoredSubscription(*row) for row in rows]
+
+
+_WHOLE = (
+    select(
+        subscriptions.c.id,
+        subscriptions.c.owner,
+        accounts.c.name,
+        subscriptions.c.text,
+        subscriptions.c.tree,
+        subscriptions.c.schema_version,
+        subscriptions.c.ticket_hash,
+        leases.c.start_us,
+        leases.c.end_us,
+        leases.c.generation,
+        leases.c.changed_seq,
+        leases.c.deleted_seq,
+        leases.c.deleted_by,
+    )
+    .join(leases, leases.c.subscription == subscriptions.c.id)
+    .join(accounts, accounts.c.number == subscriptions.c.owner)
+)

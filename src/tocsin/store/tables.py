@@ -1,0 +1,173 @@
+"""The tables, the same on SQLite and PostgreSQL. migrations/ makes them; a test holds the two together.
+
+    meta             one row: the seq, the clock's mark, how far matching and retention have come
+    schema_versions  every version of the schema, whole
+    accounts         who owns things
+    subscriptions    what was asked, by whom; never changes
+    leases           how long; beside subscriptions because renewals touch it and every start reads all of it
+    events           the log
+    notifications    matches, many to a row: see notifications.py
+    acknowledgements how far each owner has read
+    idempotency      what was answered to a key
+    dead_letters     what could not be processed, and why
+    progress         how far other readers of the log have come
+
+Times are microseconds since 1970 on the store's clock, names ending in `_us`.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+)
+
+HEAD = "0001"  # the newest migration
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+_Number = BigInteger().with_variant(Integer(), "sqlite")  # SQLite: an INTEGER PRIMARY KEY is the row's own number
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("id", Integer, CheckConstraint("id = 1", name="one_row"), primary_key=True, autoincrement=False),
+    Column("incarnation", Text, nullable=False),  # changes when a backup is restored: cursors then are void
+    Column("seq", BigInteger, nullable=False),  # the last one given
+    Column("now_us", BigInteger, nullable=False),  # the last time used
+    Column("boot", Text, nullable=False),
+    Column("boottime_us", BigInteger, nullable=False),
+    Column("schema_version", Integer, nullable=False),
+    Column("matching", Text, CheckConstraint("matching IN ('inline', 'pipeline')", name="matching"), nullable=False),
+    Column("matched_through", BigInteger, nullable=False),  # every event up to this seq has its notifications
+    Column("horizon", BigInteger, nullable=False),  # what is up to this seq may have been removed
+    Column("created_us", BigInteger, nullable=False),
+)
+
+schema_versions = Table(
+    "schema_versions",
+    metadata,
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("seq", BigInteger, nullable=False, unique=True),
+    Column("at_us", BigInteger, nullable=False),
+    Column("change", Text, nullable=False),  # what was done, in words
+    Column("document", Text, nullable=False),
+)
+
+accounts = Table(
+    "accounts",
+    metadata,
+    Column("number", _Number, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("role", Text, CheckConstraint("role IN ('member', 'admin')", name="role"), nullable=False),
+    Column("credentials", Text),  # a password hash; none where no one can log in
+    Column("created_us", BigInteger, nullable=False),
+    Column("disabled_us", BigInteger),
+)
+
+subscriptions = Table(
+    "subscriptions",
+    metadata,
+    Column("id", _Number, primary_key=True, autoincrement=False),  # the seq at which it was created
+    Column("owner", _Number, ForeignKey(accounts.c.number), nullable=False),
+    Column("text", Text, nullable=False),
+    Column("tree", LargeBinary, nullable=False),  # the JSON tree: what is bound and indexed
+    Column("schema_version", Integer, nullable=False),
+    Column("ticket_hash", LargeBinary, nullable=False),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("subscription", _Number, ForeignKey(subscriptions.c.id), primary_key=True, autoincrement=False),
+    Column("owner", _Number, ForeignKey(accounts.c.number), nullable=False),
+    Column("start_us", BigInteger, nullable=False),
+    Column("end_us", BigInteger, nullable=False),
+    Column("generation", Integer, nullable=False),  # counts renewals
+    Column("changed_seq", BigInteger, nullable=False),  # of the last change to this row
+    Column("deleted_seq", BigInteger),
+    Column("deleted_by", Text, CheckConstraint("deleted_by IN ('owner', 'lease')", name="deleted_by")),
+    Index(None, "changed_seq"),
+    Index(None, "owner", "subscription"),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("seq", _Number, primary_key=True, autoincrement=False),
+    Column("event_id", LargeBinary, nullable=False, unique=True),
+    Column("schema_version", Integer, nullable=False),
+    Column("arrival_us", BigInteger, nullable=False),
+    Column("body", LargeBinary, nullable=False),  # the admitted event as JSON
+)
+
+notifications = Table(
+    "notifications",
+    metadata,
+    Column("bucket", Integer, nullable=False),
+    Column("first_seq", BigInteger, nullable=False),
+    Column("part", Integer, nullable=False),
+    Column("last_seq", BigInteger, nullable=False),
+    Column("count", Integer, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("bucket", "first_seq", "part"),
+)
+
+acknowledgements = Table(
+    "acknowledgements",
+    metadata,
+    Column("owner", _Number, ForeignKey(accounts.c.number), nullable=False),
+    Column("consumer", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("subscription", BigInteger, nullable=False),
+    Column("at_us", BigInteger, nullable=False),
+    PrimaryKeyConstraint("owner", "consumer"),
+)
+
+idempotency = Table(
+    "idempotency",
+    metadata,
+    Column("publisher", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("body_hash", LargeBinary, nullable=False),
+    Column("receipts", LargeBinary, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    PrimaryKeyConstraint("publisher", "key"),
+    Index(None, "seq"),
+)
+
+dead_letters = Table(
+    "dead_letters",
+    metadata,
+    Column("seq", _Number, primary_key=True, autoincrement=False),
+    Column("kind", Text, nullable=False),  # event, match, delivery
+    Column("publisher", Text, nullable=False),  # whose it is; empty: nobody's, so the operator's
+    Column("reason", Text, nullable=False),
+    Column("violations", LargeBinary, nullable=False),  # JSON
+    Column("body", LargeBinary, nullable=False),  # as it came
+    Column("at_us", BigInteger, nullable=False),
+    Index(None, "publisher", "seq"),
+)
+
+progress = Table(
+    "progress",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("through_seq", BigInteger, nullable=False),
+    Column("at_us", BigInteger, nullable=False),
+)
