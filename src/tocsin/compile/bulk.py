@@ -25,6 +25,7 @@ from tocsin.compile.table_builder import UNBOUNDED, Chunk, TableBuilder
 from tocsin.errors import BadValue, SchemaError, TocsinError
 from tocsin.language.bind import bind
 from tocsin.language.documents import BadLine, decode, from_document
+from tocsin.language.words import words
 from tocsin.schema import EVENT_TYPE, Domain, NumericDomain, Schema, View, ViewAttribute
 
 LINES_AT_ONCE = 50_000
@@ -111,11 +112,12 @@ _ENDS = {  # operator -> does the operand bound (low, high), and are the ends op
     "<=": (False, True, False, False),
     ">": (True, False, True, False),
     ">=": (True, False, False, False),
+    "contains": (True, True, False, False),
 }
 
 
 def _is_plain(domain: Domain, op: str) -> bool:
-    """Return whether the operator is one interval of the domain's keys."""
+    """Return whether the operator asks for one interval of keys."""
     if op not in _ENDS or op not in domain.offered or domain.kind == "point":
         return False
     return op in ("=", "!=") or domain.kind in ("numeric", "text", "time")
@@ -224,9 +226,11 @@ def _type_chunk(builder: TableBuilder, frame: _Frame) -> Chunk:
 
 def _bind_slot(builder: TableBuilder, slot: _Slot, plain: npt.NDArray[np.bool_]) -> Chunk:
     """Return the slot's predicates; an operand that is not of the domain marks its subscription in `plain`."""
-    column = builder.column(slot.attribute.name)
+    words_asked = slot.op == "contains"
+    column = builder.column(slot.attribute.name, "words" if words_asked else "value")
     subscriptions = np.array(slot.subscriptions, np.int64)
-    references, fits = _references(builder, column, slot.attribute.domain, slot.operands)
+    operands = [_only_word(operand) for operand in slot.operands] if words_asked else slot.operands
+    references, fits = _references(builder, column, slot.attribute.domain, operands)
     plain[subscriptions[~fits]] = False
     has_low, has_high, low_open, high_open = _ENDS[slot.op]
     kind = PredicateKind.NONE_IN if slot.op == "!=" else PredicateKind.SOME_IN
@@ -240,6 +244,12 @@ def _bind_slot(builder: TableBuilder, slot: _Slot, plain: npt.NDArray[np.bool_])
         low_open=low_open,
         high_open=high_open,
     )
+
+
+def _only_word(operand: Any) -> str | None:
+    """Return the word of a text that is a single word; None where there are more, or none."""
+    found = words(operand) if type(operand) is str else ()
+    return found[0] if len(found) == 1 else None
 
 
 def _references(
