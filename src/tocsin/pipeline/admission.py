@@ -1,0 +1,244 @@
+"""Admission of a batch: rows of any columns -> events in canonical columns, and the reasons of those that are none.
+
+Two ways, with one meaning. The columnar way checks whole columns (column_checks.py) and gives canonical columns, ready
+for the engine. Rows that it cannot decide (a text where a number belongs, a decimal, JSON, an unknown attribute, ...)
+are admitted one by one by the schema, which is the definition, and which tells the reasons.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.errors import EventRejected
+from tocsin.pipeline.column_checks import fit
+from tocsin.pipeline.layout import Layout
+from tocsin.pipeline.raw_rows import raw_rows
+from tocsin.schema import EVENT_TYPE, Event, Schema, ViewAttribute
+from tocsin.schema.arrow import arrow_type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Mask = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Admission:
+    """What became of the rows of a batch; every row is in exactly one of the three.
+
+    `columns` holds the events of `rows` in canonical columns (schema/arrow.py, columns that no event binds left out);
+    `events` and `rejected` are by row.
+    """
+
+    rows: Rows
+    columns: pa.RecordBatch
+    events: dict[int, Event] = field(default_factory=dict)
+    rejected: dict[int, EventRejected] = field(default_factory=dict)
+
+
+def admit_batch(batch: pa.RecordBatch, schema: Schema, layout: Layout) -> Admission:
+    """Return the batch's events, and why the others are none."""
+    columns = _Columns(batch, schema, layout)
+    rows = np.flatnonzero(columns.fits)
+    admission = Admission(rows, columns.canonical(rows))
+    slow = np.flatnonzero(~columns.fits)
+    if len(slow):
+        _admit_slowly(batch.take(_indices(slow)), slow, schema, layout, admission)
+    return admission
+
+
+def _admit_slowly(part: pa.RecordBatch, rows: Rows, schema: Schema, layout: Layout, admission: Admission) -> None:
+    for row, raw in zip(rows.tolist(), raw_rows(part, layout), strict=True):
+        try:
+            if isinstance(raw, EventRejected):
+                raise raw
+            admission.events[row] = schema.admit(raw)
+        except EventRejected as error:
+            admission.rejected[row] = error
+
+
+class _Columns:
+    """The columnar way: canonical columns by attribute, and which rows they decide."""
+
+    def __init__(self, batch: pa.RecordBatch, schema: Schema, layout: Layout) -> None:
+        self._schema = schema
+        self._size = batch.num_rows
+        self._canonical: dict[str, pa.Array] = {}
+        self._bound: dict[str, Mask] = {}
+        self.fits: Mask = np.ones(self._size, np.bool_)
+        if layout.whole is not None:
+            self.fits[:] = False
+            return
+        for name in layout.json:  # JSON within a row is read the slow way
+            self.fits &= ~_valid(batch.column(name))
+        for name in layout.plain:
+            self._take(name, batch.column(name))
+        self._check_types()
+
+    def canonical(self, rows: Rows) -> pa.RecordBatch:
+        """Return the canonical columns of some rows."""
+        import pyarrow as pa
+
+        names = [name for name, bound in self._bound.items() if bound[rows].any()]
+        if not names:
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
+        columns = [self._canonical[name] for name in names]
+        if len(rows) < self._size:
+            columns = [column.take(_indices(rows)) for column in columns]
+        return pa.RecordBatch.from_arrays(columns, names=names)
+
+    # --- one column ---------------------------------------------------------------------------------------------------
+
+    def _take(self, name: str, values: pa.Array) -> None:
+        import pyarrow as pa
+
+        known = name == EVENT_TYPE or name in self._schema.attributes
+        if pa.types.is_struct(values.type) and not (known and name in self._schema.point_attributes):
+            self._take_struct(name, values)
+            return
+        entry = self._schema.view().attributes.get(name) if known else None
+        # A name may come twice, as `a.b` and within the struct `a`: then the slow way adds up the values.
+        found = None if entry is None or name in self._canonical else _fit_column(values, entry)
+        if found is None:
+            self.fits &= ~_valid(values)
+            return
+        canonical, fits = found
+        self.fits &= fits
+        self._canonical[name] = canonical
+        self._bound[name] = _valid(canonical)
+
+    def _take_struct(self, name: str, values: pa.Array) -> None:
+        from pyarrow import compute
+
+        for at in range(values.type.num_fields):
+            self._take(f"{name}.{values.type.field(at).name}", compute.struct_field(values, [at]))
+
+    # --- what an event's types say ------------------------------------------------------------------------------------
+
+    def _check_types(self) -> None:
+        """Leave to the slow way the rows that bind too little, or too much, for their event types."""
+        from pyarrow import compute
+
+        types = self._types()
+        if types is None:
+            self.fits[:] = False
+            return
+        for name in compute.unique(types).to_pylist():
+            chosen = _mask(compute.equal(types, name)) if name is not None else ~_valid(types)
+            self.fits[chosen] &= False if name is None else self._obeys(name)[chosen]
+
+    def _types(self) -> pa.Array | None:
+        """Return the event type of each row, null where it names none or several; None where columns cannot tell."""
+        import pyarrow as pa
+
+        if EVENT_TYPE in self._canonical:
+            return _only_member(self._canonical[EVENT_TYPE])
+        if len(self._schema.event_types) != 1:
+            return None
+        (only,) = self._schema.event_types
+        self._canonical[EVENT_TYPE] = _lists_of_one(_dictionary([only] * self._size, self._schema))
+        self._bound[EVENT_TYPE] = np.ones(self._size, np.bool_)
+        return pa.array([only] * self._size)
+
+    def _obeys(self, event_type: str) -> Mask:
+        view = self._schema.view([event_type])
+        obeys = np.ones(self._size, np.bool_)
+        for name in view.mandatory:
+            obeys &= self._bound.get(name, np.zeros(self._size, np.bool_))
+        for name, bound in self._bound.items():
+            entry = view.attributes.get(name)
+            if entry is None:
+                obeys &= ~bound
+            elif not entry.multiple and self._schema.view()[name].multiple:
+                obeys &= ~bound | _single(self._canonical[name])
+        return obeys
+
+
+# --- columns of an attribute ------------------------------------------------------------------------------------------
+
+
+def _fit_column(values: pa.Array, entry: ViewAttribute) -> tuple[pa.Array, Mask] | None:
+    """Return the canonical column of an attribute, and which rows fit."""
+    import pyarrow as pa
+
+    if not _is_list(values.type):
+        found = fit(values, entry.domain)
+        if found is None:
+            return None
+        canonical, fits = found
+        return (_lists_of_one(canonical) if entry.multiple else canonical), _mask(fits)
+    found = fit(values.flatten(), entry.domain)
+    if found is None:
+        return None
+    members, fits = found
+    lengths = np.diff(values.offsets.to_numpy())
+    valid = _valid(values)
+    lengths = np.where(valid, lengths, 0)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    bad = np.concatenate([[0], np.cumsum(~(_mask(fits) & _valid(members)))])
+    row_fits = bad[offsets[1:]] == bad[offsets[:-1]]
+    if entry.multiple:
+        empty = pa.array(lengths == 0)
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), members, mask=empty), row_fits
+    first = pa.array(np.where(lengths > 0, offsets[:-1], 0), mask=lengths == 0)
+    canonical = members.take(first) if len(members) else pa.nulls(len(values), arrow_type(entry.domain))
+    return canonical, row_fits & (lengths <= 1)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+def _lists_of_one(values: pa.Array) -> pa.Array:
+    """Return each value as a list of its own; null where it is null."""
+    import pyarrow as pa
+
+    valid = _valid(values)
+    offsets = np.concatenate([[0], np.cumsum(valid)])
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values.drop_null(), mask=pa.array(~valid))
+
+
+def _only_member(lists: pa.Array) -> pa.Array:
+    """Return the text in each list of one, null elsewhere."""
+    import pyarrow as pa
+
+    lengths = np.where(_valid(lists), np.diff(lists.offsets.to_numpy()), 0)
+    starts = np.concatenate([[0], np.cumsum(lengths)])[:-1]
+    chosen = pa.array(np.where(lengths == 1, starts, 0), mask=lengths != 1)
+    flat = lists.flatten()
+    texts = flat.dictionary_decode() if pa.types.is_dictionary(flat.type) else flat
+    return texts.take(chosen) if len(texts) else pa.nulls(len(lists), pa.string())
+
+
+def _single(lists: pa.Array) -> Mask:
+    return np.where(_valid(lists), np.diff(lists.offsets.to_numpy()), 0) <= 1
+
+
+def _dictionary(names: list[str], schema: Schema) -> pa.Array:
+    import pyarrow as pa
+
+    members = list(schema.event_types)
+    keys = pa.array([members.index(name) for name in names], pa.int32())
+    return pa.DictionaryArray.from_arrays(keys, pa.array(members, pa.string()))
+
+
+def _valid(values: pa.Array) -> Mask:
+    return _mask(values.is_valid())
+
+
+def _mask(values: Any) -> Mask:
+    mask: Mask = values.to_numpy(zero_copy_only=False).astype(np.bool_)
+    return mask
+
+
+def _indices(rows: Rows) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(rows, pa.int64())

@@ -1,0 +1,142 @@
+"""Admission by columns gives what admission by rows does, whatever types the columns have."""
+
+import json
+import random
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.strategies.worlds import random_event, random_schema
+from tocsin.errors import EventRejected
+from tocsin.pipeline.admission import Admission, admit_batch
+from tocsin.pipeline.layout import Layout
+from tocsin.schema import Event, EventType, NumericDomain, PointDomain, Schema, TextDomain, TimeDomain, TypeAttribute
+from tocsin.schema.arrow import events_from_arrow
+
+
+def outcome(admission: Admission, schema: Schema, row: int) -> Event | str:
+    """Return the event of a row, or why it is none."""
+    if row in admission.rejected:
+        return str(admission.rejected[row])
+    if row in admission.events:
+        return admission.events[row]
+    at = admission.rows.tolist().index(row)
+    (event,) = events_from_arrow(admission.columns.slice(at, 1), schema)
+    return event
+
+
+def expected(schema: Schema, raw: dict[str, Any]) -> Event | str:
+    try:
+        return schema.admit(raw)
+    except EventRejected as error:
+        return str(error)
+
+
+def column_of(random_: random.Random, values: list[Any]) -> pa.Array:
+    """Return a column that holds the values that Arrow can hold together; the others are left out."""
+    kept: list[Any] = []
+    for value in values:
+        try:
+            pa.array([*kept, value])
+            kept.append(value)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            kept.append(None)
+    return pa.array(kept)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_columns_are_admitted_as_rows_are(seed: int) -> None:
+    rng = random.Random(seed)
+    schema = random_schema(rng)
+    raws = [random_event(rng, schema) for _ in range(40)]
+    for raw in raws:  # some that are wrong
+        if rng.random() < 0.2:
+            raw.pop(rng.choice(list(raw)))
+        if rng.random() < 0.2:
+            raw[rng.choice([*schema.attributes, "nobody"])] = rng.choice(["x", 1, 2.5, float("nan"), True, None, []])
+    names = sorted({name for raw in raws for name in raw})
+    single = {name for name in names if rng.random() < 0.5}  # scalar columns where a value stands alone
+    values = {name: [_scalar(raw.get(name)) if name in single else raw.get(name) for raw in raws] for name in names}
+    batch = pa.RecordBatch.from_arrays([column_of(rng, values[name]) for name in names], names=names)
+    admission = admit_batch(batch, schema, Layout(plain=tuple(names)))
+    decided = sorted([*admission.rows.tolist(), *admission.events, *admission.rejected])
+    assert decided == list(range(len(raws)))
+    for row, raw in enumerate(batch.to_pylist()):
+        assert outcome(admission, schema, row) == expected(schema, raw)
+
+
+def _scalar(value: Any) -> Any:
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
+
+
+@pytest.fixture
+def shop() -> Schema:
+    domains = [
+        NumericDomain(name="number", minimum=0),
+        NumericDomain(name="money", type="decimal"),
+        NumericDomain(name="count", type="int"),
+        TextDomain(name="text"),
+        TimeDomain(name="time"),
+        PointDomain(name="place"),
+    ]
+    attributes = {
+        "price": "number",
+        "total": "money",
+        "stock": "count",
+        "item.title": "text",
+        "item.tags": "text",
+        "at": "time",
+        "where": "place",
+    }
+    entries = tuple(TypeAttribute(name, mandatory=False, multiple=name == "item.tags") for name in attributes)
+    return Schema({domain.name: domain for domain in domains}, attributes, {"offer": EventType("offer", entries)})
+
+
+def test_plain_columns_go_the_columnar_way(shop: Schema) -> None:
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "price": pa.array([1, None, 3], pa.int32()),
+            "stock": pa.array([1.0, 2.0, None]),
+            "item": pa.array([{"title": "chair", "tags": ["old", "oak"]}, {"title": None, "tags": []}, None]),
+            "at": pa.array([datetime(2026, 1, 1, tzinfo=UTC)] * 3, pa.timestamp("ms", "Europe/Paris")),
+            "where": pa.array([{"lat": 1.0, "lon": 2.0}, None, {"lat": -0.0, "lon": 180.0}]),
+        }
+    )
+    admission = admit_batch(batch, shop, Layout(plain=("price", "stock", "item", "at", "where")))
+    assert admission.rows.tolist() == [0, 1, 2]
+    assert events_from_arrow(admission.columns, shop) == [shop.admit(raw) for raw in batch.to_pylist()]
+
+
+def test_rows_that_columns_cannot_decide_go_the_exact_way(shop: Schema) -> None:
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "price": pa.array([1.5, -1.0, float("nan"), 2.0]),
+            "total": pa.array([Decimal("0.10"), None, None, None], pa.decimal128(10, 2)),
+        }
+    )
+    admission = admit_batch(batch, shop, Layout(plain=("price", "total")))
+    assert admission.rows.tolist() == [3]
+    assert admission.events == {0: shop.admit({"price": 1.5, "total": Decimal("0.10")})}
+    assert sorted(admission.rejected) == [1, 2]
+    assert "at least 0" in str(admission.rejected[1])
+
+
+def test_maps_and_embedded_json_are_read(shop: Schema) -> None:
+    titles = pa.array([[("title", "chair")], None], pa.map_(pa.string(), pa.string()))
+    mapped = admit_batch(pa.RecordBatch.from_pydict({"item": titles}), shop, Layout(plain=("item",)))
+    assert mapped.events[0] == shop.admit({"item": {"title": "chair"}})
+    texts = pa.RecordBatch.from_pydict({"item": ['{"title": "chair", "tags": ["a"]}', "{", None]})
+    embedded = admit_batch(texts, shop, Layout(json=("item",)))
+    assert embedded.events[0] == shop.admit({"item": {"title": "chair", "tags": ["a"]}})
+    assert "not JSON" in str(embedded.rejected[1])
+    assert embedded.rows.tolist() == [2]
+
+
+def test_whole_events_as_json_are_read(shop: Schema) -> None:
+    texts = [json.dumps({"price": 3}), "[1]", None, "nonsense"]
+    admission = admit_batch(pa.RecordBatch.from_pydict({"value": texts}), shop, Layout(whole="value"))
+    assert admission.events == {0: shop.admit({"price": 3})}
+    assert sorted(admission.rejected) == [1, 2, 3]
