@@ -18,7 +18,6 @@ MAX_TOKENS = 4 * MAX_NODES  # of a text form; a list of plain values is one toke
 MAX_LIST = 10_000  # values in all lists of an expression together
 MAX_STRING = 4_096  # characters of one text value
 MAX_NAME = 200  # characters of a name
-MAX_DIGITS = 400  # of a number
 MAX_GAP = 10_000  # words that a proximity may skip
 
 Tree = Subscription | Node | Expression | WordPattern

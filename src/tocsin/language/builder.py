@@ -149,7 +149,7 @@ class Attribute:
         return self._is(Op.GE, _literal(value))
 
     def in_(self, *values: Literal | Iterable[Literal]) -> Condition:
-        """Return: one of these. Write in_("mini", "cooper") or in_(["mini", "cooper"]); points in a list."""
+        """Return whether it is one of these, given one by one or in a list; points in a list."""
         return self._is(Op.IN, _literals(values))
 
     def between(self, low: Literal, high: Literal) -> Condition:
@@ -248,7 +248,7 @@ class Pattern:
 
 
 def word(text: str) -> Pattern:
-    """Return the pattern of one word, which can be near others: word("boolean").near(1, 5, "proximity")."""
+    """Return the pattern of a single word, which can be near others."""
     return Pattern(syntax.Words((check_string(text),)))
 
 

@@ -68,7 +68,15 @@ def literal(value: Operand) -> Literal:
 
 
 def negate(value: Operand) -> Operand:
-    return compute("-", 0, value) if not isinstance(value, Duration) else Duration(-value.microseconds)
+    match value:
+        case Duration(microseconds):
+            return Duration(-microseconds)
+        case Decimal():
+            return value.copy_negate()  # a minus sign would round to the context's precision
+        case bool() | str() | datetime() | tuple():
+            return compute("-", 0, value)
+        case _:
+            return -value
 
 
 def compute(op: str, left: Operand, right: Operand) -> Operand:

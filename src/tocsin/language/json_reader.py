@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from typing import Any, NoReturn, TypeVar
 
 from tocsin.errors import BadValue, LanguageError, ParseError, did_you_mean, nearest, shown
 from tocsin.language import syntax
 from tocsin.language.bounds import MAX_DEPTH, MAX_GAP, MAX_LIST, check_name, check_size, check_string, too_deep
-from tocsin.language.literals import check_coordinate, check_literal, check_number
+from tocsin.language.literals import check_coordinate, check_literal, read_decimal
 from tocsin.language.syntax import (
     ALWAYS,
     NEVER,
@@ -26,7 +25,6 @@ from tocsin.language.syntax import (
 )
 from tocsin.language.tokens import UNITS
 from tocsin.schema import Number, TimeDomain
-from tocsin.schema.domain import is_number
 
 Raw = TypeVar("Raw")
 Read = TypeVar("Read")
@@ -238,8 +236,8 @@ class JsonReader:
     def _tagged(self, tree: Any, path: str) -> Literal:
         kind, inner = next(iter(tree.items())) if len(tree) == 1 else (None, None)
         match kind:
-            case "decimal" if isinstance(inner, str) and is_number(inner):
-                return self._placed(path, check_number, Decimal(inner))
+            case "decimal" if isinstance(inner, str):
+                return self._placed(path, read_decimal, inner)
             case "time" if isinstance(inner, str):
                 try:
                     return _TIME.admit(inner)

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 
 from tocsin.errors import BadValue, ParseError, TooLarge, shown
-from tocsin.language.bounds import MAX_DIGITS, check_string
+from tocsin.language.bounds import check_string
 from tocsin.language.syntax import Literal
 from tocsin.schema import Number, TimeDomain
-from tocsin.schema.domain import LARGEST_EXPONENT, is_number, parse_number
+from tocsin.schema.domain import (
+    LARGEST_DIGITS,
+    LARGEST_EXPONENT,
+    LARGEST_INTEGER,
+    as_number,
+    is_reasonable,
+    parse_number,
+)
 
 
 def check_literal(value: object) -> Literal:
@@ -37,7 +44,10 @@ def check_literal(value: object) -> Literal:
             raise ParseError(f"{shown(value)} cannot stand in an expression; a value is {KINDS}")
 
 
-_NUMBER_SIZE = f"a number is finite and has at most {MAX_DIGITS} digits, and an exponent of at most {LARGEST_EXPONENT}"
+_NUMBER_SIZE = (
+    f"a number is finite and has at most {LARGEST_DIGITS} digits, and an exponent of at most {LARGEST_EXPONENT}"
+)
+_LONGEST_NUMBER = LARGEST_DIGITS + LARGEST_EXPONENT + 10
 _TIME = TimeDomain(name="time")
 KINDS = "a number, a text, true or false, a time, or a point"
 
@@ -45,18 +55,14 @@ KINDS = "a number, a text, true or false, a time, or a point"
 def check_number(number: Number) -> Number:
     """Return the number if it is finite and of a size that can be written."""
     if isinstance(number, int):
-        fits = abs(number) < 10 ** (MAX_DIGITS - 1)
+        fits = abs(number) < LARGEST_INTEGER
     elif isinstance(number, float):
         fits = math.isfinite(number)
     else:
-        fits = number.is_finite() and _is_small(number)
+        fits = is_reasonable(number)
     if not fits:
         raise (TooLarge if Decimal(number).is_finite() else ParseError)(_NUMBER_SIZE)
     return number
-
-
-def _is_small(number: Decimal) -> bool:
-    return abs(number.adjusted()) <= LARGEST_EXPONENT and len(number.as_tuple().digits) < MAX_DIGITS - 10
 
 
 def _check_time(instant: datetime) -> datetime:
@@ -96,11 +102,20 @@ def read_string(token: str) -> str:
 
 def read_number(token: str) -> Number:
     tagged = token.endswith("'")
-    digits = token[token.index("'") + 1 : -1] if tagged else token
-    if not is_number(digits):
-        wrong = tagged and len(digits) < MAX_DIGITS and "e" not in digits.lower()
-        raise ParseError("this is not a number") if wrong else TooLarge(_NUMBER_SIZE)
-    return check_number(Decimal(digits) if tagged else parse_number(digits))
+    decimal = read_decimal(token[token.index("'") + 1 : -1] if tagged else token)
+    return decimal if tagged else check_number(as_number(decimal))
+
+
+def read_decimal(digits: str) -> Decimal:
+    """Return the decimal that a text is."""
+    if len(digits) > _LONGEST_NUMBER:
+        raise TooLarge(_NUMBER_SIZE)
+    try:
+        decimal = Decimal(digits)
+    except InvalidOperation:
+        raise ParseError(f"{shown(digits)} is not a number") from None
+    check_number(decimal)
+    return decimal
 
 
 def _read_time(token: str) -> datetime:
@@ -115,16 +130,15 @@ def _read_time(token: str) -> datetime:
 
 def render_literal(value: Literal) -> str:
     """Return the text of a literal, such that parsing gives an equal one."""
-    match value:
+    match check_literal(value):
         case bool():
             return "true" if value else "false"
-        case str():
-            return render_string(value)
-        case int() | float() | Decimal():
-            return render_number(value)
-        case datetime():
-            instant = _check_time(value).isoformat().replace("+00:00", "Z")
-            return f"time '{instant}'"
+        case str() as text:
+            return render_string(text)
+        case int() | float() | Decimal() as number:
+            return render_number(number)
+        case datetime() as instant:
+            return f"time '{instant.isoformat().replace('+00:00', 'Z')}'"
         case (latitude, longitude):
             return f"({render_number(latitude)}, {render_number(longitude)})"
 
@@ -142,4 +156,4 @@ def render_number(number: Number) -> str:
         # An integral float above 2**53 has a short form that names another integer, so all its digits are written.
         return repr(number) if parse_number(repr(number)) == number else str(int(number))
     plain = str(number)
-    return plain if is_number(plain) and parse_number(plain) == number else f"decimal '{plain}'"
+    return plain if as_number(number) == number else f"decimal '{plain}'"

@@ -19,7 +19,7 @@ from tocsin.language.offers import KINDS
 from tocsin.language.syntax import Box, Literal, Op, Operand, Predicate, Within, WordPattern, Words
 from tocsin.language.time_units import SECONDS
 from tocsin.language.words import words
-from tocsin.schema import Domain, NumericDomain, PointDomain, TextDomain, ViewAttribute
+from tocsin.schema import Domain, Key, NumericDomain, PointDomain, TextDomain, ViewAttribute
 
 _AMOUNT = NumericDomain(name="amount")
 _EXAMPLES = {
@@ -72,8 +72,10 @@ class _Operand:
         """The distinct values of a list, in the order of their first mention."""
         if not isinstance(self.raw, tuple) or not self.raw:
             raise self.wrong(f"`{self.op.value}` takes a list of at least one value")
-        by_key = {self.domain.key(value): value for value in map(self.admit, reversed(self.raw))}
-        return tuple(reversed(by_key.values()))
+        by_key: dict[Key, Literal] = {}
+        for value in map(self.admit, self.raw):
+            by_key.setdefault(self.domain.key(value), value)
+        return tuple(by_key.values())
 
     def words(self) -> Operand:
         """The operand of the operators that contain."""

@@ -109,13 +109,15 @@ def _listed(accepted: set[str], before: Token | None) -> str:
     """Return the kinds of token that would be right, in words."""
     said: list[str] = []
     if {"STRING", "NUMBER", "LPAR"} <= accepted:
-        condition = before is None or before.type in ("AND", "OR", "NOT", "WHERE", "WHEN", "LPAR")
-        said.append("a condition, such as price < 100" if condition else "a value")
+        if "TYPE" in accepted:
+            return "an event type, or a condition such as price < 100"
+        said.append("a condition, such as price < 100" if "NOT" in accepted else "a value")
         accepted = accepted - _VALUES - {"NOT"}
     elif accepted >= {"COMPARE", "EQUALS"}:
         said.append("an operator such as =, <, in, contains")
         plain = before is not None and before.type in ("NAME", "STRING", "NUMBER", "TIME")
         accepted = accepted - ({"AND", "OR", "NOT", "EQUALS", "LPAR"} if plain else {"NOT", "EQUALS", "LPAR"})
-    accepted = accepted - _OPERATORS - _ARITHMETIC - {"UNIT"}
+    if accepted != {"UNIT"}:
+        accepted = accepted - _OPERATORS - _ARITHMETIC - {"UNIT"}
     said += [words for kind, words in _SAID.items() if kind in accepted]
     return " or ".join(said) if len(said) < 3 else f"{', '.join(said[:-1])} or {said[-1]}"

@@ -176,7 +176,7 @@ class _Size:
 
     def _excess(self) -> str | None:
         """Return what is too large, if anything is."""
-        if len(self._chains) > MAX_NESTING or self._prefixes > MAX_NESTING:
+        if len(self._chains) > MAX_NESTING + 1 or self._prefixes > MAX_NESTING:
             return f"the expression is nested deeper than {MAX_NESTING} here"
         if max(self._chains[-1]) > MAX_DEPTH:
             return f"a formula may have {MAX_DEPTH} operators in a row; this is one more"
