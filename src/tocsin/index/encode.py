@@ -1,0 +1,181 @@
+"""Encoding: events as Arrow columns, or as admitted events, into the code space of a segment.
+
+An EventSource gives the keys of its columns, each read once however many segments ask; a SegmentEncoder codes them by
+its segment's constants into the CodedBatch that the kernels of matching/columnar/ read. Attributes that no column knows
+are never read; columns whose attribute the events lack are absent.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.compile.table import Column, Derivation
+from tocsin.errors import BadValue
+from tocsin.index.coded_batch import CodedBatch, MultipleCodes
+from tocsin.index.coder import Coder, Codes
+from tocsin.index.jit import kernel
+from tocsin.index.key_column import KeyColumn, from_events, keys_of
+from tocsin.schema import EVENT_TYPE, Domain, Event, Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tocsin.index.segment import Segment
+
+Int64s = npt.NDArray[np.int64]
+
+
+class EventSource(ABC):
+    """A batch of events that can be asked for the keys of a column."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._known: dict[tuple[str, Derivation], KeyColumn | None] = {}
+
+    def keys(self, column: Column) -> KeyColumn | None:
+        """Return the keys of a column; None where the events have none of the attribute."""
+        name = (column.attribute, column.derivation)
+        if name not in self._known:
+            self._known[name] = self.read(column.attribute, column.domain, column.derivation)
+        return self._known[name]
+
+    @abstractmethod
+    def read(self, attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn | None:
+        """Return the keys, read anew."""
+
+
+class EventObjects(EventSource):
+    """Admitted events."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        super().__init__(len(events))
+        self.events = events
+
+    def read(self, attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn:
+        return from_events(self.events, attribute, domain, derivation)
+
+
+class EventColumns(EventSource):
+    """A record batch: columns are attributes, nested structs are dotted names.
+
+    Where the schema has one event type only, the batch need not name it.
+    """
+
+    def __init__(self, batch: pa.RecordBatch, schema: Schema) -> None:
+        super().__init__(batch.num_rows)
+        self.batch, self.schema = batch, schema
+
+    def read(self, attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn | None:
+        from tocsin.index.arrow_keys import from_arrow
+
+        array = _field(self.batch, attribute)
+        if array is not None:
+            return from_arrow(array, attribute, domain, derivation)
+        if attribute == EVENT_TYPE and len(self.schema.event_types) == 1:
+            return KeyColumn(np.zeros(self.size, np.int64), np.ones(self.size, np.bool_))
+        return None
+
+
+def _field(batch: pa.RecordBatch, name: str) -> pa.Array | None:
+    """Return the column of that name, or the field of a struct column that the dotted name leads to."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    position = batch.schema.get_field_index(name)
+    if position >= 0:
+        return batch.column(position)
+    outer, dot, inner = name.partition(".")
+    position = batch.schema.get_field_index(outer) if dot else -1
+    if position < 0 or not pa.types.is_struct(batch.schema.types[position]):
+        return None
+    array = batch.column(position)
+    for part in inner.split("."):
+        if not pa.types.is_struct(array.type) or array.type.get_field_index(part) < 0:
+            return None
+        array = pc.struct_field(array, part)
+    return array
+
+
+class SegmentEncoder:
+    """Codes events by the constants of one segment."""
+
+    def __init__(self, segment: Segment) -> None:
+        self.coders = [Coder(column) for column in segment.columns]
+
+    def encode(self, source: EventSource, seq: Int64s | None = None, arrival: Int64s | None = None) -> CodedBatch:
+        """Return the events' codes; raises BadValue where events have several values of a single-valued attribute."""
+        codes = np.full((len(self.coders), source.size), -1, np.int32)
+        multiples: dict[int, MultipleCodes] = {}
+        for position, coder in enumerate(self.coders):
+            keys = source.keys(coder.column)
+            if keys is None:
+                continue
+            if coder.column.multiple:
+                multiples[position] = _multiple(keys, coder)
+            else:
+                _single(keys, coder, codes[position])
+        return CodedBatch(codes, multiples, seq, arrival)
+
+    def encode_one(self, event: Event, seq: Int64s | None = None, arrival: Int64s | None = None) -> CodedBatch:
+        """Return the codes of one event, without the detour by columns."""
+        single = [-1] * len(self.coders)
+        multiples: dict[int, MultipleCodes] = {}
+        values = event.values
+        for position, coder in enumerate(self.coders):
+            column = coder.column
+            found = values.get(column.attribute)
+            if found is None:
+                continue
+            if not column.multiple:
+                single[position] = coder.code_of(keys_of(column.domain, column.derivation, found[0])[0])
+                continue
+            keys = [key for value in found for key in keys_of(column.domain, column.derivation, value)]
+            codes = sorted({coder.code_of(key) for key in keys} - ({0} if column.derivation == "words" else set()))
+            multiples[position] = MultipleCodes(
+                np.array([0, len(codes)], np.int64), np.array(codes, np.int32), np.ones(1, np.bool_)
+            )
+        return CodedBatch(np.array(single, np.int32).reshape(-1, 1), multiples, seq, arrival)
+
+
+def _single(keys: KeyColumn, coder: Coder, codes: Codes) -> None:
+    """Write the codes of a single-valued column; absent ones stay as they are."""
+    coded = coder.code(keys)
+    if keys.offset is None:
+        np.copyto(codes, coded, where=keys.present)
+        return
+    counts = np.diff(keys.offset)
+    if (counts > 1).any():
+        row, column = int(np.argmax(counts > 1)), coder.column
+        found = f"one value, and row {row} has {counts[row]} (attribute {column.attribute})"
+        raise BadValue(f"{counts[row]} values", column.domain.name, found)
+    codes[counts == 1] = coded
+
+
+def _multiple(keys: KeyColumn, coder: Coder) -> MultipleCodes:
+    """Return the distinct codes of each event, ascending."""
+    lists = keys.as_lists()
+    assert lists.offset is not None
+    coded = coder.code(lists)
+    offset, codes = sorted_distinct(lists.offset, coded, coder.column.derivation == "words")
+    return MultipleCodes(offset, codes, lists.present)
+
+
+@kernel
+def sorted_distinct(offset: Int64s, codes: Codes, without_zero: bool) -> tuple[Int64s, Codes]:
+    """Return the lists codes[offset[e] : offset[e + 1]] sorted, without repeats (and without zeros, if so asked)."""
+    kept_offset = np.zeros(len(offset), np.int64)
+    kept = np.empty(len(codes), np.int32)
+    n = 0
+    for e in range(len(offset) - 1):
+        start = n
+        for code in np.sort(codes[offset[e] : offset[e + 1]]):
+            if (n == start or kept[n - 1] != code) and not (without_zero and code == 0):
+                kept[n] = code
+                n += 1
+        kept_offset[e + 1] = n
+    return kept_offset, kept[:n].copy()

@@ -1,0 +1,65 @@
+"""KeyColumn: the keys of one attribute over a batch of events, before any segment's constants are known.
+
+The same keys are coded once per segment, so what depends on the schema alone (reading Arrow, admitting enumerated
+values, cutting texts into words) is done once per batch, here and in arrow_keys.py; code_column.py does the rest.
+
+Keys come in one of three shapes: int64, float64, or numbered: `keys` lists the distinct ones as Python objects, and
+`values` are positions in that list. Each event has one value (`offset` is None) or values[offset[e] : offset[e + 1]].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.compile.table import Derivation
+from tocsin.language.words import words
+from tocsin.schema import Domain, Event, Value
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """Keys of events 0 .. n-1; a value stands for an event only where `present` says so."""
+
+    values: npt.NDArray[Any]  # int64 or float64 keys, or int32 positions in `keys`
+    present: npt.NDArray[np.bool_]  # per event
+    keys: Sequence[Any] | None = None
+    offset: npt.NDArray[np.int64] | None = None
+    as_written: bool = False  # float64 values that stand for the numbers they are written as: 0.1 is a tenth
+
+    def as_lists(self) -> KeyColumn:
+        """Return the column with offsets, one value for each event that has one."""
+        if self.offset is not None:
+            return self
+        offset = np.zeros(len(self.present) + 1, np.int64)
+        np.cumsum(self.present, out=offset[1:])
+        return KeyColumn(self.values[self.present], self.present, self.keys, offset, self.as_written)
+
+
+def from_events(events: Sequence[Event], attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn:
+    """Return the keys that admitted events have in a column."""
+    numbers: dict[Any, int] = {}
+    values: list[int] = []
+    offset = np.zeros(len(events) + 1, np.int64)
+    present = np.zeros(len(events), np.bool_)
+    for position, event in enumerate(events):
+        found = event.values.get(attribute)
+        if found is not None:
+            present[position] = True
+            for value in found:
+                values += [numbers.setdefault(key, len(numbers)) for key in keys_of(domain, derivation, value)]
+        offset[position + 1] = len(values)
+    return KeyColumn(np.array(values, np.int32), present, list(numbers), offset)
+
+
+def keys_of(domain: Domain, derivation: Derivation, value: Value) -> Sequence[Any]:
+    """Return the keys that one canonical value has in a column: one, or for words as many as it has."""
+    if derivation == "value":
+        return (domain.key(value),)
+    if derivation == "words":
+        return words(value)  # type: ignore[arg-type]
+    return (value[derivation == "longitude"],)  # type: ignore[index]
