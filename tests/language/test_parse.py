@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -286,3 +288,8 @@ def test_nodes_know_where_they_stood() -> None:
     assert parse(text).event_type_spans == (Span(0, 3),)
     assert (first.span, first.operand_span, first.attribute_span) == (Span(10, 19), Span(10, 11), Span(14, 19))
     assert second.operand_span == Span(33, 43)
+
+
+def test_the_grammar_is_loaded_by_the_first_text_only() -> None:
+    script = "import sys, tocsin.language; assert 'lark' not in sys.modules"
+    subprocess.run([sys.executable, "-c", script], check=True)
