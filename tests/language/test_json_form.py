@@ -164,6 +164,7 @@ def _deep(wrap: Any, leaf: Any, levels: int = 100_000) -> Any:
         {"compare": [_deep(lambda inner: {"negative": inner}, 1), "=", 1]},
         ["t", "contains", {"words": _deep(lambda inner: {"not": inner}, "x")}],
         {"or": [["a", "=", 1]] * 10_000},
+        {"or": [{"or": [["a", "=", 1]] * 10_000}] * 10_000},
         ["a", "=", "x" * 100_000],
         ["a", "=", 10**5000],
     ],

@@ -33,7 +33,7 @@ def check_size(tree: Tree) -> None:
         if depth > MAX_DEPTH:
             raise too_deep()
         if nodes > MAX_NODES:
-            raise TooLarge(f"the expression has more than {MAX_NODES:,} parts; split it into several subscriptions")
+            raise too_many()
         if isinstance(node, syntax.Predicate) and isinstance(node.operand, tuple):
             listed += len(node.operand)
             if listed > MAX_LIST:
@@ -43,6 +43,10 @@ def check_size(tree: Tree) -> None:
 
 def too_deep() -> TooLarge:
     return TooLarge(f"the expression is nested deeper than {MAX_DEPTH}")
+
+
+def too_many() -> TooLarge:
+    return TooLarge(f"the expression has more than {MAX_NODES:,} parts; split it into several subscriptions")
 
 
 def children(node: Tree) -> tuple[Tree, ...]:

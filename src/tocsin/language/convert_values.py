@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from tocsin.errors import LanguageError, ParseError, Span, TooLarge
+from tocsin.errors import LanguageError, ParseError, Span
 from tocsin.language import fold, tokens
-from tocsin.language.bounds import MAX_DEPTH, MAX_GAP, MAX_NODES, check_name, too_deep
+from tocsin.language.bounds import MAX_DEPTH, MAX_GAP, MAX_NODES, check_name, too_deep, too_many
 from tocsin.language.literals import check_coordinate, read_literal, read_number, read_string
 from tocsin.language.syntax import (
     Arithmetic,
@@ -114,7 +114,7 @@ class ValueConverter:
     def count(self, tree: Branch, nodes: int) -> None:
         self._nodes += nodes
         if self._nodes > MAX_NODES:
-            raise self.placed(TooLarge(f"the expression has more than {MAX_NODES:,} parts; this is one more"), tree)
+            raise self.placed(too_many(), tree)
 
     def wrong(self, part: Branch | Leaf, message: str) -> ParseError:
         return ParseError(message, text=self.text, span=span_of(part))

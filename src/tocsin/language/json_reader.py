@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn, TypeVar
 
 from tocsin.errors import BadValue, LanguageError, ParseError, did_you_mean, nearest, shown
 from tocsin.language import syntax
-from tocsin.language.bounds import MAX_DEPTH, MAX_GAP, MAX_LIST, check_name, check_size, check_string, too_deep
+from tocsin.language.bounds import (
+    MAX_DEPTH,
+    MAX_GAP,
+    MAX_LIST,
+    MAX_NAME,
+    MAX_NODES,
+    check_name,
+    check_size,
+    check_string,
+    too_deep,
+    too_many,
+)
 from tocsin.language.literals import check_coordinate, check_literal, read_decimal
 from tocsin.language.syntax import (
     ALWAYS,
@@ -71,6 +82,17 @@ def wrong(path: str, message: str) -> NoReturn:
 class JsonReader:
     """Reads one JSON tree."""
 
+    def __init__(self) -> None:
+        self._nodes = 0
+
+    def _enter(self, depth: int) -> None:
+        """Count a node at this depth."""
+        self._nodes += 1
+        if depth > MAX_DEPTH:
+            raise too_deep()
+        if self._nodes > MAX_NODES:
+            raise too_many()
+
     # --- shapes -------------------------------------------------------------------------------------------------------
 
     def record(
@@ -82,7 +104,7 @@ class JsonReader:
             wrong(path, f"{what} is an object with {_keys(known)}, not {_shown(tree)}")
         for key in tree:
             if key not in known:
-                hint = did_you_mean(nearest(str(key), known)) or f"; it has {_keys(known)}"
+                hint = _meant(key, known) or f"; it has {_keys(known)}"
                 wrong(path, f"{what} has no {shown(key)}{hint}")
         for key in required:
             if key not in tree:
@@ -125,8 +147,7 @@ class JsonReader:
 
     def node(self, tree: Any, path: str, depth: int = 1) -> Node:
         """Return the condition at a path."""
-        if depth > MAX_DEPTH:
-            raise too_deep()
+        self._enter(depth)
         if isinstance(tree, bool):
             return ALWAYS if tree else NEVER
         if isinstance(tree, list | tuple):
@@ -148,7 +169,7 @@ class JsonReader:
             name = self.name(found["operator"], _under(path, "operator"), "an operator's name")
             return syntax.OperatorCall(name, self._arguments(found, path, depth))
         key = str(next(iter(tree)))
-        hint = did_you_mean(nearest(key, ("and", "or", "not", "operator", "compare")))
+        hint = _meant(key, ("and", "or", "not", "operator", "compare"))
         wrong(path, f"{shown(key)} is not a condition{hint or '; there are: and, or, not, operator, compare'}")
 
     def _connective(self, tree: Any, path: str, depth: int) -> Node:
@@ -179,7 +200,7 @@ class JsonReader:
         attribute = self.name(tree[0], f"{path}[0]", "an attribute's name")
         op = OPERATORS.get(_text(tree[1]))
         if op is None:
-            hint = did_you_mean(nearest(_text(tree[1]), OPERATORS))
+            hint = _meant(_text(tree[1]), OPERATORS)
             wrong(f"{path}[1]", f"there is no operator {_shown(tree[1])}{hint or '; there are: ' + ', '.join(Op)}")
         if (len(tree) == 2) != (op in _PRESENCE):
             wrong(path, f"`{op.value}` takes {'no' if op in _PRESENCE else 'an'} operand")
@@ -253,8 +274,7 @@ class JsonReader:
 
     def expression(self, tree: Any, path: str, depth: int = 1) -> Expression:
         """Return the value expression at a path."""
-        if depth > MAX_DEPTH:
-            raise too_deep()
+        self._enter(depth)
         if not isinstance(tree, Mapping) or tree.keys() & {"decimal", "time", "point"}:
             return syntax.Constant(self.literal(tree, path))
         if "case" in tree:
@@ -305,8 +325,7 @@ class JsonReader:
 
     def pattern(self, tree: Any, path: str, depth: int = 2) -> WordPattern:
         """Return the word pattern at a path."""
-        if depth > MAX_DEPTH:
-            raise too_deep()
+        self._enter(depth)
         if isinstance(tree, str):
             return syntax.Words((self._placed(path, check_string, tree),))
         kind, inner = next(iter(tree.items())) if isinstance(tree, Mapping) and len(tree) == 1 else (None, None)
@@ -350,6 +369,11 @@ def _keys(keys: tuple[str, ...]) -> str:
 
 def _text(tree: Any) -> str:
     return tree if isinstance(tree, str) else ""
+
+
+def _meant(name: object, known: Iterable[str]) -> str:
+    """Return '; did you mean …?' or nothing; the name is cut, since comparing a long one takes long."""
+    return did_you_mean(nearest(str(name)[:MAX_NAME], known))
 
 
 def _shown(tree: Any) -> str:
