@@ -81,6 +81,9 @@ def test_what_a_column_cannot_hold_exactly_is_refused(multiple: bool) -> None:
         schema = numbers(kind, multiple=multiple)
         with pytest.raises(BadValue, match="64"):
             events_to_arrow([schema.admit({"x": value})], schema)
+    wide_float = numbers("float", maximum=2**64, multiple=multiple)
+    events = [wide_float.admit({"x": 0.5}), wide_float.admit({})]
+    assert events_from_arrow(events_to_arrow(events, wide_float), wide_float) == events
     for schema in (numbers("int", maximum=2**64), numbers("decimal", multiple=multiple)):
         events = [schema.admit({"x": 2**63 + 1}), schema.admit({})]
         assert events_from_arrow(events_to_arrow(events, schema), schema) == events

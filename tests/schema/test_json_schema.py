@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from tests.schema.test_examples import AUCTION_ITEM
 from tests.strategies.schemas import raw_events, schemas
+from tocsin.schema import BooleanDomain, EventType, Schema, TypeAttribute
 from tocsin.schema.examples import load_example
 from tocsin.schema.json_schema import json_schema
 
@@ -125,6 +126,16 @@ def test_common_mistakes_are_not_valid(change: dict[str, Any]) -> None:
     rules = json_schema(load_example("auction"))
     assert valid(rules, AUCTION_ITEM)
     assert not valid(rules, AUCTION_ITEM | change)
+
+
+def test_a_name_below_another_attribute_stays_dotted() -> None:
+    flag = BooleanDomain(name="flag")
+    kind = EventType("e", (TypeAttribute("a.b"), TypeAttribute("c.d")))
+    rules = json_schema(Schema({"flag": flag}, dict.fromkeys(["a", "a.b", "c.d"], "flag"), {"e": kind}))
+    assert set(rules["properties"]) == {"event_type", "a.b", "c"}
+    assert valid(rules, {"a.b": True, "c": {"d": True}})
+    assert not valid(rules, {"a.b": True, "c": {}})
+    assert not valid(rules, {"c": {"d": True}})
 
 
 def test_a_view_has_only_the_attributes_of_its_types() -> None:

@@ -85,9 +85,9 @@ def arrow_type(domain: Domain) -> pa.DataType:
     import pyarrow as pa
 
     if isinstance(domain, NumericDomain):
-        if domain.type == "float":
-            return pa.float64()
-        return pa.int64() if domain.type == "int" and not _is_wide(domain) else pa.string()
+        if _is_text(domain):
+            return pa.string()
+        return pa.int64() if domain.type == "int" else pa.float64()
     if isinstance(domain, EnumeratedDomain | HierarchicalDomain):
         return pa.dictionary(pa.int32(), pa.string())
     return {
@@ -98,9 +98,11 @@ def arrow_type(domain: Domain) -> pa.DataType:
     }[domain.kind]
 
 
-def _is_wide(domain: NumericDomain) -> bool:
+def _is_text(domain: NumericDomain) -> bool:
+    """Return whether the numbers are written as text, for want of a type that holds them all exactly."""
     low, high = domain.minimum, domain.maximum
-    return (low is not None and low < _SMALLEST) or (high is not None and high > _LARGEST)
+    is_wide = (low is not None and low < _SMALLEST) or (high is not None and high > _LARGEST)
+    return domain.type == "decimal" or (domain.type == "int" and is_wide)
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
@@ -142,7 +144,7 @@ def _held(name: str, domain: Domain, value: Any) -> object:
         return {"lat": value[0], "lon": value[1]}
     if not isinstance(domain, NumericDomain):
         return value
-    if domain.type == "decimal" or _is_wide(domain):
+    if _is_text(domain):
         return str(value)
     if domain.type == "int":
         if not _SMALLEST <= value <= _LARGEST:

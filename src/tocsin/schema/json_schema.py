@@ -13,7 +13,7 @@ from typing import Any
 from tocsin.schema.domain import Domain, NumericDomain, TextDomain
 from tocsin.schema.enumeration import EnumeratedDomain
 from tocsin.schema.hierarchy import HierarchicalDomain
-from tocsin.schema.schema import EVENT_TYPE, Schema, View, ViewAttribute
+from tocsin.schema.schema import EVENT_TYPE, Schema, ViewAttribute
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _NULL = {"type": "null"}
@@ -33,22 +33,22 @@ def json_schema(schema: Schema, event_types: Iterable[str] = ()) -> dict[str, An
     }
     for entry in view.attributes.values():
         if entry.name != EVENT_TYPE:
-            path = _path(view, entry.name)
+            path = _path(schema, entry.name)
             _object_at(document, path[:-1])["properties"][path[-1]] = _attribute(entry)
     if len(schema.event_types) > 1:
         document["required"] = [EVENT_TYPE]
-    rules = [rule for name in names if (rule := _mandatory_rule(schema, view, name))]
+    rules = [rule for name in names if (rule := _mandatory_rule(schema, name))]
     return document | ({"allOf": rules} if rules else {})
 
 
 # --- attributes -------------------------------------------------------------------------------------------------------
 
 
-def _path(view: View, name: str) -> list[str]:
+def _path(schema: Schema, name: str) -> list[str]:
     """Return the keys that lead to an attribute; one key where a shorter attribute takes the name above it."""
     keys = name.split(".")
     above = [".".join(keys[:count]) for count in range(1, len(keys))]
-    return [name] if not all(keys) or any(other in view.attributes for other in above) else keys
+    return [name] if not all(keys) or any(other in schema.attributes for other in above) else keys
 
 
 def _object_at(document: dict[str, Any], path: Iterable[str]) -> dict[str, Any]:
@@ -115,12 +115,12 @@ def _number(domain: NumericDomain) -> dict[str, Any]:
 # --- mandatory attributes ---------------------------------------------------------------------------------------------
 
 
-def _mandatory_rule(schema: Schema, view: View, event_type: str) -> dict[str, Any] | None:
+def _mandatory_rule(schema: Schema, event_type: str) -> dict[str, Any] | None:
     """Return the rule: an event of this type binds the type's mandatory attributes."""
     then: dict[str, Any] = {"properties": {}}
     for entry in schema.event_type(event_type).attributes:
         if entry.mandatory:
-            *above, last = _path(view, entry.attribute)
+            *above, last = _path(schema, entry.attribute)
             place = then
             for key in above:
                 place.setdefault("required", []).append(key)
