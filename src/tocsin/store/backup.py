@@ -94,7 +94,7 @@ def _copy_tables(source: Engine, target: Engine) -> None:
         new.begin(),
     ):
         for table in metadata.sorted_tables:
-            rows = old.execution_options(yield_per=_ROWS).execute(select(table))
+            rows = old.execute(select(table).execution_options(yield_per=_ROWS))
             for chunk in rows.mappings().partitions():
                 new.execute(insert(table), [dict(row) for row in chunk])
         _continue_numbers(new)

@@ -49,9 +49,8 @@ def _seqs(connection: Connection, stands: Meta) -> Iterator[str]:
             yield f"{column.table.name}.{column.name} has {last}, and the last seq given is {stands.seq}"
     if not stands.horizon <= stands.matched_through <= stands.seq:
         yield f"horizon {stands.horizon}, matched {stands.matched_through} and seq {stands.seq} are out of order"
-    rows = connection.execution_options(yield_per=_ROWS).execute(
-        select(events.c.seq, events.c.arrival_us).order_by(events.c.seq)
-    )
+    query = select(events.c.seq, events.c.arrival_us).order_by(events.c.seq)
+    rows = connection.execute(query.execution_options(yield_per=_ROWS))
     latest = 0
     for chunk in rows.partitions():
         arrivals = np.array([latest, *(row.arrival_us for row in chunk)])
@@ -81,7 +80,7 @@ def _subscriptions(connection: Connection) -> Iterator[str]:
         yield f"{count} subscriptions have no lease"
     newest = schema_history.newest(connection)
     query = select(subscriptions.c.id, subscriptions.c.tree).order_by(subscriptions.c.id)
-    for row in connection.execution_options(yield_per=_ROWS).execute(query):
+    for row in connection.execute(query.execution_options(yield_per=_ROWS)):
         if newest is None:
             yield f"subscription {row.id} has no schema to be about"
         elif problem := _unbound(row.tree, newest.schema):

@@ -141,9 +141,8 @@ def read_notifications(connection: Connection, owner: int, after_seq: int) -> It
 def all_blocks(connection: Connection) -> Iterator[tuple[int, int, int, Matches]]:
     """Yield bucket, first and last seq, and the matches of every block, for `tocsin db check`."""
     table = notifications.c
-    rows = connection.execution_options(yield_per=_ROWS).execute(
-        select(notifications).order_by(table.bucket, table.first_seq, table.part)
-    )
+    query = select(notifications).order_by(table.bucket, table.first_seq, table.part)
+    rows = connection.execute(query.execution_options(yield_per=_ROWS))
     for bucket, first, _, last, count, body in rows:
         yield bucket, first, last, decode_block(first, count, body)
 

@@ -1,0 +1,1 @@
+"""Tests of the broker: its promises, and the whole of it against a model."""

@@ -1,0 +1,1 @@
+"""Tests of the store: tables, migrations, the seq, durability, clock, backup."""
