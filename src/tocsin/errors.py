@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -358,6 +359,11 @@ def did_you_mean(names: Iterable[str]) -> str:
     """Return '; did you mean a, b?' or nothing."""
     listed = ", ".join(names)
     return f"; did you mean {listed}?" if listed else ""
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    """Return the names that occur more than once, in their order."""
+    return [name for name, count in Counter(names).items() if count > 1]
 
 
 def shown(value: object, limit: int = 60) -> str:

@@ -157,6 +157,14 @@ def test_text_and_bytes_in_any_declared_encoding_read_alike() -> None:
     assert list(from_xml(text).event_types) == list(from_xml(text.encode("latin-1")).event_types) == ["été"]
 
 
+def test_long_lists_are_read_in_linear_time() -> None:
+    many = "".join(f"<VALUE>v{n}</VALUE>" for n in range(40_000))
+    assert len(from_xml(f"<IESCHEMA><ET>{many}</ET></IESCHEMA>").event_types) == 40_000  # takes minutes if quadratic
+    repeated = ",".join(f"v{n % 60_000}" for n in range(120_000))
+    with pytest.raises(BadDefinition, match="listed twice: v0, v1"):
+        from_xml(f'<IESCHEMA><D><DOMAIN oid="1" type="enum" attr="{repeated}"/></D></IESCHEMA>')
+
+
 def test_comments_and_processing_instructions_are_passed_over() -> None:
     text = "<!-- a --><IESCHEMA><?x y?><ET><!-- b --><VALUE>c<!-- d -->ar</VALUE></ET></IESCHEMA>"
     assert list(from_xml(text).event_types) == ["car"]

@@ -31,7 +31,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin.errors import BadDefinition, SchemaError, did_you_mean, nearest, shown
+from tocsin.errors import BadDefinition, SchemaError, did_you_mean, nearest, repeated, shown
 from tocsin.schema.domain import BooleanDomain, Domain, NumericDomain, PointDomain, TextDomain, TimeDomain
 from tocsin.schema.enumeration import EnumeratedDomain
 from tocsin.schema.hierarchy import HierarchicalDomain
@@ -161,7 +161,7 @@ def _tree(spec: object, where: str) -> dict[str, Any]:
     if isinstance(spec, list):
         if not all(isinstance(value, str) for value in spec):
             raise BadDefinition(f"{where}: a list in a hierarchy holds values with nothing below them, as text")
-        if twice := sorted({value for value in spec if spec.count(value) > 1}):
+        if twice := repeated(spec):
             raise BadDefinition(f"{where}: listed twice: {', '.join(twice)}")
         return {value: {} for value in spec}
     table = _table(spec, where)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import ClassVar, Literal
 
-from tocsin.errors import BadDefinition, did_you_mean, nearest
+from tocsin.errors import BadDefinition, did_you_mean, nearest, repeated
 from tocsin.schema.domain import EQUALITY, ORDER, Domain, Value, check_member
 
 
@@ -28,8 +28,7 @@ class EnumeratedDomain(Domain, frozen=True, kw_only=True, tag="enumerated", omit
         for value in self.values:
             check_member(self, value)
         if len(self.positions) < len(self.values):
-            twice = sorted({value for value in self.values if self.values.count(value) > 1})
-            raise BadDefinition(f"domain {self.name!r}: listed twice: {', '.join(twice)}")
+            raise BadDefinition(f"domain {self.name!r}: listed twice: {', '.join(repeated(self.values)[:8])}")
         if self.less and self.order != "partial":
             raise BadDefinition(f"domain {self.name!r}: `less` needs order = 'partial'")
         for pair in self.less:

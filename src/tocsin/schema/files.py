@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from tocsin.errors import BadDefinition, FileError, SchemaError, did_you_mean, nearest
+from tocsin.errors import BadDefinition, FileError, SchemaError, did_you_mean, nearest, repeated
 from tocsin.schema.document import from_document, to_document
 from tocsin.schema.schema import Schema
 from tocsin.schema.toml import to_toml
@@ -105,8 +105,7 @@ def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Return a JSON object; a key given twice would silently lose the first."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise BadDefinition(f"{next(name for name in names if names.count(name) > 1)!r} is defined twice")
+        raise BadDefinition(f"{repeated(name for name, _ in pairs)[0]!r} is defined twice")
     return found
 
 

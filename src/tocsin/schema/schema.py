@@ -21,6 +21,7 @@ from tocsin.errors import (
     UnknownAttribute,
     UnknownDomain,
     UnknownEventType,
+    repeated,
 )
 from tocsin.schema.domain import Domain
 from tocsin.schema.enumeration import EnumeratedDomain
@@ -53,8 +54,7 @@ class EventType:
     attributes: tuple[TypeAttribute, ...]
 
     def __post_init__(self) -> None:
-        names = [entry.attribute for entry in self.attributes]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
+        if twice := repeated(entry.attribute for entry in self.attributes):
             raise AttributeInType(self.name, twice[0])
 
     def get(self, attribute: str) -> TypeAttribute | None:

@@ -13,7 +13,7 @@ as an equal schema. The requests of the thesis are in requests.py; their DTDs in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from lxml import etree
 
@@ -91,7 +91,8 @@ def from_xml(document: str | bytes) -> Schema:
 
 
 def _schema(root: Element, sections: Mapping[str, Element]) -> Schema:
-    names = [name for name in _values(sections.get("A")) if name != EVENT_TYPE]
+    names = _values(sections.get("A"))
+    names.pop(EVENT_TYPE, None)
     types = _values(sections.get("ET"))
     domains: dict[str, Domain] = {}
     by_oid: dict[str, str] = {}
@@ -115,18 +116,21 @@ def _version(root: Element) -> int:
     return int(text)
 
 
-def _values(section: Element | None) -> list[str]:
-    found: list[str] = []
+def _values(section: Element | None) -> dict[str, None]:
+    """Return the names that a section lists, in their order."""
+    found: dict[str, None] = {}
     for element in _children(section, "VALUE"):
         check_element(element)
         name = text_of(element).strip()
         if name in found:
             raise refuse(element, f"{name!r} is listed twice")
-        found.append(name)
+        found[name] = None
     return found
 
 
-def _domains_of_attributes(section: Element | None, names: list[str], by_oid: Mapping[str, str]) -> dict[str, str]:
+def _domains_of_attributes(
+    section: Element | None, names: Collection[str], by_oid: Mapping[str, str]
+) -> dict[str, str]:
     """Return attribute -> domain's name. The one of event_type, which the thesis declares, is ours to define."""
     found: dict[str, str] = {}
     for element in _children(section, "ATTR_DOM"):
@@ -145,7 +149,7 @@ def _domains_of_attributes(section: Element | None, names: list[str], by_oid: Ma
 
 
 def _event_types(
-    section: Element | None, types: list[str], domain_of: Mapping[str, str], by_oid: Mapping[str, str]
+    section: Element | None, types: Collection[str], domain_of: Mapping[str, str], by_oid: Mapping[str, str]
 ) -> dict[str, EventType]:
     found: dict[str, EventType] = {}
     for element in _children(section, "E_TYPE"):
