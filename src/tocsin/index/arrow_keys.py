@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from tocsin.compile.table import Derivation
 from tocsin.errors import BadValue
 from tocsin.index.key_column import KeyColumn, keys_of
-from tocsin.schema import Domain, NumericDomain, PointDomain, TimeDomain
+from tocsin.schema import Domain, NumericDomain, PointDomain, TimeDomain, Value
 
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 
@@ -156,3 +156,12 @@ def _spread(
     np.cumsum(counts, out=offset[1:])
     within = np.arange(offset[-1]) - np.repeat(offset[:-1], counts)
     return KeyColumn(flat[np.repeat(starts[positions], counts) + within], present, keys, offset)
+
+
+def values_from_arrow(array: pa.Array, domain: Domain, rows: npt.NDArray[np.int64]) -> list[tuple[Value, ...] | None]:
+    """Return the canonical values of some rows; None where a row has none."""
+    taken = array.take(pa.array(rows))
+    if any(is_list(array.type) for is_list in _LISTS) and not _is_pair(array, domain):
+        lists = ([raw for raw in found or () if raw is not None] for found in taken.to_pylist())
+        return [tuple(map(domain.admit, found)) or None for found in lists]
+    return [None if raw is None else (domain.admit(raw),) for raw in taken.to_pylist()]

@@ -20,7 +20,7 @@ from tocsin.index.coded_batch import CodedBatch, MultipleCodes
 from tocsin.index.coder import Coder, Codes
 from tocsin.index.jit import kernel
 from tocsin.index.key_column import KeyColumn, from_events, keys_of
-from tocsin.schema import EVENT_TYPE, Domain, Event, Schema
+from tocsin.schema import EVENT_TYPE, Domain, Event, Schema, Value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,6 +48,10 @@ class EventSource(ABC):
     def read(self, attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn | None:
         """Return the keys, read anew."""
 
+    @abstractmethod
+    def values(self, attribute: str, domain: Domain, events: Int64s) -> list[tuple[Value, ...] | None]:
+        """Return the canonical values that these events have; None where an event does not bind the attribute."""
+
 
 class EventObjects(EventSource):
     """Admitted events."""
@@ -58,6 +62,9 @@ class EventObjects(EventSource):
 
     def read(self, attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn:
         return from_events(self.events, attribute, domain, derivation)
+
+    def values(self, attribute: str, domain: Domain, events: Int64s) -> list[tuple[Value, ...] | None]:
+        return [self.events[number].values.get(attribute) for number in events.tolist()]
 
 
 class EventColumns(EventSource):
@@ -79,6 +86,12 @@ class EventColumns(EventSource):
         if attribute == EVENT_TYPE and len(self.schema.event_types) == 1:
             return KeyColumn(np.zeros(self.size, np.int64), np.ones(self.size, np.bool_))
         return None
+
+    def values(self, attribute: str, domain: Domain, events: Int64s) -> list[tuple[Value, ...] | None]:
+        from tocsin.index.arrow_keys import values_from_arrow
+
+        array = _field(self.batch, attribute)
+        return [None] * len(events) if array is None else values_from_arrow(array, domain, events)
 
 
 def _field(batch: pa.RecordBatch, name: str) -> pa.Array | None:

@@ -1,0 +1,65 @@
+"""Matches: which subscriptions each event of a batch satisfies, as flat arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Events first .. first + n - 1 of a batch: event first + i satisfies ids[offset[i] : offset[i + 1]]."""
+
+    first: int
+    offset: npt.NDArray[np.int64]
+    ids: npt.NDArray[Any]  # int64, or objects (str) where the subscriptions have such ids
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def counts(self) -> npt.NDArray[np.int64]:
+        """Return how many subscriptions each event satisfies."""
+        return np.diff(self.offset)
+
+    def lists(self) -> list[list[Any]]:
+        """Return the ids of each event."""
+        flat, ends = self.ids.tolist(), self.offset.tolist()
+        return [flat[start:stop] for start, stop in zip(ends[:-1], ends[1:], strict=True)]
+
+    def to_arrow(self) -> pa.ListArray:
+        """Return one list of ids per event, without copying numbers."""
+        import pyarrow as pa
+
+        return pa.LargeListArray.from_arrays(pa.array(self.offset), pa.array(self.ids))
+
+    def pairs(self) -> pa.RecordBatch:
+        """Return one row per match: the position of the event in its batch, and the subscription's id."""
+        import pyarrow as pa
+
+        events = np.repeat(np.arange(self.first, self.first + len(self.offset) - 1), self.counts())
+        return pa.RecordBatch.from_arrays([pa.array(events), pa.array(self.ids)], names=["event", "subscription"])
+
+
+def joined(parts: Sequence[Matches], events: int) -> Matches:
+    """Return the matches of the same events in several tiers as one."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return Matches(0, np.zeros(events + 1, np.int64), np.zeros(0, np.int64))
+    counts = np.sum([part.counts() for part in parts], axis=0)
+    offset = np.zeros(events + 1, np.int64)
+    np.cumsum(counts, out=offset[1:])
+    objects = any(part.ids.dtype == object for part in parts)
+    ids = np.empty(int(offset[-1]), object if objects else np.int64)
+    place = offset[:-1].copy()
+    for part in parts:
+        ids[np.arange(len(part)) + np.repeat(place - part.offset[:-1], part.counts())] = part.ids
+        place += part.counts()
+    return Matches(parts[0].first, offset, ids)
