@@ -27,7 +27,7 @@ from tocsin.index.layout import (
 )
 from tocsin.index.lowering import Grids, Lowered, choose_grids, lower
 from tocsin.index.names import names_sections
-from tocsin.index.plan import AccessColumns, Placement, PlanCosts, Schema, choose_schemas, place
+from tocsin.index.plan import MAX_WIDTH, AccessColumns, Placement, PlanCosts, Schema, choose_schemas, place
 from tocsin.index.radix import radix_order
 from tocsin.index.segment import Segment
 from tocsin.index.statistics import Statistics, code_counts, statistics_of_table
@@ -70,7 +70,9 @@ def build_segment(
     placement = place(lowered, access, choose_schemas(lowered, access, costs or PlanCosts()))
     sections: Sections = {}
     scalars = {Scalar.SUBSCRIPTIONS: len(table.ids)}
-    groups, group_of = _number_groups(lowered, placement, code_counts(table), scalars)
+    groups, group_of = _number_groups(
+        lowered, placement, code_counts(table), access.multiple[: len(table.columns)], scalars
+    )
     sections[Section.GROUPS] = groups.reshape(-1)
     order, cluster_start = _order_by_cluster(lowered, placement)
     _add_rows(sections, scalars, table, lowered, placement, order, cluster_start, groups, group_of)
@@ -96,16 +98,20 @@ def _access_columns(table: ConjunctionTable, grids: Grids) -> AccessColumns:
 
 
 def _number_groups(
-    lowered: Lowered, placement: Placement, codes: npt.NDArray[np.int64], scalars: dict[Scalar, int]
+    lowered: Lowered, placement: Placement, codes: npt.NDArray[np.int64],
+    multiple: npt.NDArray[np.bool_], scalars: dict[Scalar, int],
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Return the groups (column, kind, first atom or -1, atoms) and the group of each (column * 5 + kind)."""
     used = np.bincount(
         lowered.atom_column[~placement.replaced] * 5 + lowered.atom_kind[~placement.replaced], minlength=5 * len(codes)
     )
     group_of = np.full(5 * len(codes) + 1, -1, np.int32)
-    groups = []
+    groups: list[tuple[int, int, int, int]] = []
     dense_atoms = 2
-    for pair in np.flatnonzero(used):
+    # Equalities first: those on unique columns that are dense are filled in one tight loop.
+    simple = 0
+    pairs = np.flatnonzero(used)
+    for pair in pairs[np.argsort((pairs % 5 != EQ) | multiple[pairs // 5], kind="stable")]:
         column, kind = divmod(int(pair), 5)
         atoms = int(codes[column]) + 2
         most = DENSE_CODES.get(kind, DENSE_CODES_OTHERWISE)
@@ -113,6 +119,9 @@ def _number_groups(
         group_of[pair] = len(groups)
         groups.append((column, kind, dense_atoms if dense else -1, atoms if dense else 0))
         dense_atoms += atoms if dense else 0
+        if dense and kind == EQ and not multiple[column] and simple == len(groups) - 1:
+            simple += 1
+    scalars[Scalar.SIMPLE_GROUPS] = simple
     scalars[Scalar.DENSE_ATOMS] = dense_atoms
     scalars[Scalar.GROUPS] = len(groups)
     return np.array(groups, np.int32).reshape(-1, 4), group_of
@@ -252,6 +261,7 @@ def _describe_schema(
 ) -> None:
     record[SchemaField.WIDTH] = len(members)
     record[SchemaField.MULTIPLE] = -1
+    record[SchemaField.GRID : SchemaField.GRID + MAX_WIDTH] = -1
     radix = 1
     for t in reversed(range(len(members))):
         member = members[t]

@@ -85,6 +85,7 @@ class Scalar(IntEnum):
     GROUPS = 8
     IDS_ARE_TEXT = 9
     LARGEST_BLOCK = 10  # rows
+    SIMPLE_GROUPS = 11  # so many groups, the first ones, are dense EQ groups of unique columns
 
 
 class SchemaField(IntEnum):

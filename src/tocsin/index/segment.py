@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tocsin.compile.table import Check, Column
+    from tocsin.index.explain import ConjunctionPlan
     from tocsin.schema import Domain
 
 
@@ -146,11 +147,23 @@ class Segment:
         """Return per row whether it is alive."""
         return rows_alive(self.buffer, self.directory)
 
+    def plan(self, number: int) -> list[ConjunctionPlan]:
+        """Return how each conjunction of a subscription is found."""
+        from tocsin.index.explain import plan_of
+
+        return plan_of(self, number)
+
+    def check(self) -> None:
+        """Assert every invariant of the layout."""
+        from tocsin.index.check import check_segment
+
+        check_segment(self)
+
     def stats(self) -> SegmentStats:
         """Return figures of the whole segment."""
         from tocsin.index.explain import describe_schemas
 
-        core = [s for s in Section if s < Section.CREATED and s != Section.NAMES]
+        core = [section for section in Section if section < Section.CREATED]
         size = sum(int(self.directory[2 * section + 1]) for section in core)
         next_block = self.section(Section.BLOCK_NEXT)
         stripe_row, block_stripe = self.section(Section.STRIPE_ROW), self.section(Section.BLOCK_STRIPE)

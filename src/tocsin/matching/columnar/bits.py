@@ -16,7 +16,7 @@ from numba import types
 from numba.core import cgutils, config
 from numba.extending import intrinsic
 
-from tocsin.index.jit import helper
+from tocsin.index.jit import inlined
 
 Words = npt.NDArray[np.uint64]
 Numbers = npt.NDArray[np.int32]
@@ -164,7 +164,7 @@ def _selected_lanes() -> Numbers:
 _LANES = _selected_lanes()
 
 
-@helper
+@inlined
 def append_selected_portable(word: np.uint64, numbers: Numbers, row: int, out: Numbers, p: int) -> int:
     """Append numbers[row + bit] for each bit set in the word; return the new end."""
     while word:
@@ -174,7 +174,7 @@ def append_selected_portable(word: np.uint64, numbers: Numbers, row: int, out: N
     return p
 
 
-@helper
+@inlined
 def append_selected_avx2(word: np.uint64, numbers: Numbers, row: int, out: Numbers, p: int) -> int:
     """As append_selected_portable; writes up to 8 numbers beyond the end."""
     if word == ALL:

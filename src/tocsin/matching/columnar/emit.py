@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.index.jit import helper, kernel
+from tocsin.index.jit import helper, inlined, kernel
 from tocsin.index.layout import (
     SCALARS,
     TRUE_ATOM,
@@ -62,31 +62,26 @@ def append_rows(
 
 
 @helper
+def append_bitmap(
+    bitmaps: Words, position: int, length: int, numbers: Numbers, row: int, out: Numbers, p: int
+) -> int:
+    """Append the numbers of the rows, from `row` on, whose bits are set in `length` words; return the new end."""
+    for i in range(length):
+        word = bitmaps[position + i]
+        if word:
+            p = append_selected(word, numbers, row + (i << 6), out, p)
+    return p
+
+
+@inlined
 def append_block(
-    buffer: Bytes, directory: Directory, slots: Matrix, offset: Int64s, codes: Int32s, e: int, block: int,
-    truth: Truth, out: Numbers, p: int, counters: Int64s,
+    groups: Int32s, columns: Int32s, numbers: Numbers, atoms: Atoms, stripe_row: Int32s, stripe_data: Int32s,
+    stripe_width: Truth, block_stripe: Int32s, block_local: Int32s, local_group: Atoms, local_start: Int32s,
+    local_value: Int32s, generic: Int32s, set_offset: Int32s, set_low: Int32s, set_high: Int32s, lead_stripe: Int32s,
+    lead_start: Int32s, lead_row: Int32s, dense_atoms: int, slots: Matrix, offset: Int64s, codes: Int32s, e: int,
+    block: int, truth: Truth, out: Numbers, p: int, counters: Int64s,
 ) -> int:  # fmt: skip
     """Append the numbers of the block's rows that event e matches; dense truth is filled already."""
-    groups = int32_section(buffer, directory, Section.GROUPS)
-    columns = int32_section(buffer, directory, Section.COLUMNS)
-    numbers = int32_section(buffer, directory, Section.NUMBERS)
-    atoms = uint16_section(buffer, directory, Section.ATOMS)
-    stripe_row = int32_section(buffer, directory, Section.STRIPE_ROW)
-    stripe_data = int32_section(buffer, directory, Section.STRIPE_DATA)
-    stripe_width = uint8_section(buffer, directory, Section.STRIPE_WIDTH)
-    block_stripe = int32_section(buffer, directory, Section.BLOCK_STRIPE)
-    block_local = int32_section(buffer, directory, Section.BLOCK_LOCAL)
-    local_group = uint16_section(buffer, directory, Section.LOCAL_GROUP)
-    local_start = int32_section(buffer, directory, Section.LOCAL_START)
-    local_value = int32_section(buffer, directory, Section.LOCAL_VALUE)
-    generic = int32_section(buffer, directory, Section.GENERIC)
-    set_offset = int32_section(buffer, directory, Section.SET_OFFSET)
-    set_low = int32_section(buffer, directory, Section.SET_LOW)
-    set_high = int32_section(buffer, directory, Section.SET_HIGH)
-    lead_stripe = int32_section(buffer, directory, Section.LEAD_STRIPE)
-    lead_start = int32_section(buffer, directory, Section.LEAD_START)
-    lead_row = int32_section(buffer, directory, Section.LEAD_ROW)
-    dense_atoms = directory[SCALARS + Scalar.DENSE_ATOMS]
     first_value = local_start[block_local[block]]
     for z in range(block_local[block], block_local[block + 1]):
         g = np.int64(local_group[z])
@@ -126,12 +121,27 @@ def emit(
 
     ends[i + 1] is the end of event start + i in out. room_needed[0] is what the first event not written may need.
     """
-    numbers = int32_section(buffer, directory, Section.NUMBERS)
     groups = int32_section(buffer, directory, Section.GROUPS)
     columns = int32_section(buffer, directory, Section.COLUMNS)
+    numbers = int32_section(buffer, directory, Section.NUMBERS)
+    atoms = uint16_section(buffer, directory, Section.ATOMS)
     stripe_row = int32_section(buffer, directory, Section.STRIPE_ROW)
+    stripe_data = int32_section(buffer, directory, Section.STRIPE_DATA)
+    stripe_width = uint8_section(buffer, directory, Section.STRIPE_WIDTH)
     block_stripe = int32_section(buffer, directory, Section.BLOCK_STRIPE)
-    dense_groups = directory[SCALARS + Scalar.GROUPS]
+    block_local = int32_section(buffer, directory, Section.BLOCK_LOCAL)
+    local_group = uint16_section(buffer, directory, Section.LOCAL_GROUP)
+    local_start = int32_section(buffer, directory, Section.LOCAL_START)
+    local_value = int32_section(buffer, directory, Section.LOCAL_VALUE)
+    generic = int32_section(buffer, directory, Section.GENERIC)
+    set_offset = int32_section(buffer, directory, Section.SET_OFFSET)
+    set_low = int32_section(buffer, directory, Section.SET_LOW)
+    set_high = int32_section(buffer, directory, Section.SET_HIGH)
+    lead_stripe = int32_section(buffer, directory, Section.LEAD_STRIPE)
+    lead_start = int32_section(buffer, directory, Section.LEAD_START)
+    lead_row = int32_section(buffer, directory, Section.LEAD_ROW)
+    dense_atoms = directory[SCALARS + Scalar.DENSE_ATOMS]
+    dense_groups, simple = directory[SCALARS + Scalar.GROUPS], directory[SCALARS + Scalar.SIMPLE_GROUPS]
     heads = list_ends[0]
     truth[TRUE_ATOM] = 1
     p = np.int64(0)
@@ -156,24 +166,24 @@ def emit(
         while run >= 0:
             length, mark, position = np.int64(runs[run, 1]), np.int64(runs[run, 2]), np.int64(runs[run, 3])
             if mark >= 0:
-                for i in range(length):
-                    word = bitmaps[position + i]
-                    if word:
-                        p = append_selected(word, numbers, mark + (i << 6), out, p)
+                p = append_bitmap(bitmaps, position, length, numbers, mark, out, p)
             elif mark == SPARSE:
                 for i in range(length):
                     out[p + i] = sparse[position + i]
                 p += length
             else:
                 if not filled:
-                    fill_dense_truth(truth, groups, dense_groups, columns, slots, offset, codes, e)
+                    fill_dense_truth(truth, groups, simple, dense_groups, columns, slots, offset, codes, e)
                     filled = True
                 p = append_block(
-                    buffer, directory, slots, offset, codes, e, position, truth, out, p, counters
-                )
+                    groups, columns, numbers, atoms, stripe_row, stripe_data, stripe_width, block_stripe, block_local,
+                    local_group, local_start, local_value, generic, set_offset, set_low, set_high, lead_stripe,
+                    lead_start, lead_row, dense_atoms, slots, offset, codes, e, position, truth, out, p,
+                    counters,
+                )  # fmt: skip
             run = runs[run, 0]
         if filled:
-            clear_dense_truth(truth, groups, dense_groups, columns, slots, offset, codes, e)
+            clear_dense_truth(truth, groups, simple, dense_groups, columns, slots, offset, codes, e)
         ends[e - start + 1] = p
     return stop
 
@@ -186,16 +196,39 @@ def match_one(
     """Write the numbers that event 0 matches into out (which has room for all rows); return how many."""
     groups = int32_section(buffer, directory, Section.GROUPS)
     columns = int32_section(buffer, directory, Section.COLUMNS)
-    dense_groups = directory[SCALARS + Scalar.GROUPS]
+    numbers = int32_section(buffer, directory, Section.NUMBERS)
+    atoms = uint16_section(buffer, directory, Section.ATOMS)
+    stripe_row = int32_section(buffer, directory, Section.STRIPE_ROW)
+    stripe_data = int32_section(buffer, directory, Section.STRIPE_DATA)
+    stripe_width = uint8_section(buffer, directory, Section.STRIPE_WIDTH)
+    block_stripe = int32_section(buffer, directory, Section.BLOCK_STRIPE)
+    block_local = int32_section(buffer, directory, Section.BLOCK_LOCAL)
+    local_group = uint16_section(buffer, directory, Section.LOCAL_GROUP)
+    local_start = int32_section(buffer, directory, Section.LOCAL_START)
+    local_value = int32_section(buffer, directory, Section.LOCAL_VALUE)
+    generic = int32_section(buffer, directory, Section.GENERIC)
+    set_offset = int32_section(buffer, directory, Section.SET_OFFSET)
+    set_low = int32_section(buffer, directory, Section.SET_LOW)
+    set_high = int32_section(buffer, directory, Section.SET_HIGH)
+    lead_stripe = int32_section(buffer, directory, Section.LEAD_STRIPE)
+    lead_start = int32_section(buffer, directory, Section.LEAD_START)
+    lead_row = int32_section(buffer, directory, Section.LEAD_ROW)
+    dense_atoms = directory[SCALARS + Scalar.DENSE_ATOMS]
+    dense_groups, simple = directory[SCALARS + Scalar.GROUPS], directory[SCALARS + Scalar.SIMPLE_GROUPS]
     truth[TRUE_ATOM] = 1
     n = probe(buffer, directory, slots, offset, codes, 0, 1, visits)
     if n < 0:
         return -1
-    fill_dense_truth(truth, groups, dense_groups, columns, slots, offset, codes, 0)
+    fill_dense_truth(truth, groups, simple, dense_groups, columns, slots, offset, codes, 0)
     p = np.int64(0)
     for i in range(n):
         block = np.int64(visits[i] >> np.uint64(32))
-        p = append_block(buffer, directory, slots, offset, codes, 0, block, truth, out, p, counters)
-    clear_dense_truth(truth, groups, dense_groups, columns, slots, offset, codes, 0)
+        p = append_block(
+            groups, columns, numbers, atoms, stripe_row, stripe_data, stripe_width, block_stripe, block_local,
+            local_group, local_start, local_value, generic, set_offset, set_low, set_high, lead_stripe,
+            lead_start, lead_row, dense_atoms, slots, offset, codes, 0, block, truth, out, p,
+            counters,
+        )  # fmt: skip
+    clear_dense_truth(truth, groups, simple, dense_groups, columns, slots, offset, codes, 0)
     counters[VISITS] += n
     return p

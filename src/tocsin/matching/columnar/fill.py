@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.compile.table import PredicateKind
-from tocsin.index.jit import helper
+from tocsin.index.jit import helper, inlined
 from tocsin.index.layout import EQ, GE, GENERIC, LE, NE
 from tocsin.matching.columnar.bits import ALL, ONE, Words
 from tocsin.matching.columnar.events import Matrix
@@ -55,10 +55,25 @@ def generic_holds(
     return some == (kind == SOME_IN or kind == SOME_OF)
 
 
-@helper
+@inlined
+def fill_simple_words(words: Words, slots: Matrix, slot: int, base: int, events: Int32s, m: int) -> None:
+    """Fill the words of a dense EQ group of a unique column."""
+    bit = ONE
+    for i in range(m):
+        words[base + slots[events[i], slot]] |= bit
+        bit <<= ONE
+
+
+@inlined
+def clear_simple_words(words: Words, slots: Matrix, slot: int, base: int, events: Int32s, m: int) -> None:
+    """Zero what fill_simple_words set."""
+    for i in range(m):
+        words[base + slots[events[i], slot]] = np.uint64(0)
+
+
+@inlined
 def fill_dense_words(
-    words: Words, group: Int32s, columns: Int32s, slots: Matrix, offset: Int64s, codes: Int32s, events: Words,
-    start: int, m: int,
+    words: Words, group: Int32s, columns: Int32s, slots: Matrix, offset: Int64s, codes: Int32s, events: Int32s, m: int,
 ) -> None:  # fmt: skip
     """Fill the words of one dense group: bit i of its atom's word says whether event i of the tile satisfies it."""
     column, kind, first, size = group[0], group[1], np.int64(group[2]), np.int64(group[3])
@@ -70,11 +85,11 @@ def fill_dense_words(
         if multiple >= 0 and kind == GE:
             slot += 1
         for i in range(m):
-            e = np.int64(events[start + i] & np.uint64(0xFFFFFFFF))
+            e = np.int64(events[i])
             words[base + slots[e, slot]] |= ONE << np.uint64(i)
     else:
         for i in range(m):
-            e = np.int64(events[start + i] & np.uint64(0xFFFFFFFF))
+            e = np.int64(events[i])
             bit = ONE << np.uint64(i)
             if slots[e, slot + 2] == 0:
                 words[first] |= bit
@@ -102,19 +117,18 @@ def tile_mask(m: int) -> np.uint64:
     return ALL if m == 64 else (ONE << np.uint64(m)) - ONE
 
 
-@helper
+@inlined
 def clear_dense_words(
-    words: Words, group: Int32s, columns: Int32s, slots: Matrix, offset: Int64s, codes: Int32s, events: Words,
-    start: int, m: int,
+    words: Words, group: Int32s, columns: Int32s, slots: Matrix, offset: Int64s, codes: Int32s, events: Int32s, m: int,
 ) -> None:  # fmt: skip
     """Zero what fill_dense_words set in an EQ group."""
     slot, multiple, first = columns[4 * group[0] + 1], columns[4 * group[0] + 2], np.int64(group[2])
-    if group[3] <= 4 * m:
+    if group[3] <= 8 * m:
         words[first : first + np.int64(group[3])] = np.uint64(0)
         return
     words[first] = np.uint64(0)
     for i in range(m):
-        e = np.int64(events[start + i] & np.uint64(0xFFFFFFFF))
+        e = np.int64(events[i])
         if multiple < 0:
             words[first + 1 + slots[e, slot]] = np.uint64(0)
         else:
@@ -122,18 +136,18 @@ def clear_dense_words(
                 words[first + 1 + codes[j]] = np.uint64(0)
 
 
-@helper
+@inlined
 def fill_local_words(
     words: Words, first: int, kind: int, column: int, values: Int32s, start: int, count: int, columns: Int32s,
     slots: Matrix, offset: Int64s, codes: Int32s, generic: Int32s, set_offset: Int32s, set_low: Int32s,
-    set_high: Int32s, events: Words, event_start: int, m: int,
+    set_high: Int32s, events: Int32s, m: int,
 ) -> None:  # fmt: skip
     """Fill the words first .. first+count-1 of one local group, whose atoms have values[start : start + count]."""
     slot, multiple = columns[4 * column + 1], columns[4 * column + 2]
     words[first : first + count] = np.uint64(0)
     absent = np.uint64(0)
     for i in range(m):
-        e = np.int64(events[event_start + i] & np.uint64(0xFFFFFFFF))
+        e = np.int64(events[i])
         bit = ONE << np.uint64(i)
         if kind == GENERIC:
             for v in range(count):
@@ -178,12 +192,15 @@ def fill_local_words(
             words[v] = ~(words[v] | absent)
 
 
-@helper
+@inlined
 def fill_dense_truth(
-    truth: Truth, groups: Int32s, count: int, columns: Int32s, slots: Matrix, offset: Int64s, codes: Int32s, e: int
-) -> None:
+    truth: Truth, groups: Int32s, simple: int, count: int, columns: Int32s, slots: Matrix, offset: Int64s,
+    codes: Int32s, e: int,
+) -> None:  # fmt: skip
     """Fill the bytes of all dense groups for event e."""
-    for g in range(count):
+    for g in range(simple):
+        truth[groups[4 * g + 2] + 1 + slots[e, columns[4 * groups[4 * g] + 1]]] = 1
+    for g in range(simple, count):
         column, kind, first = groups[4 * g], groups[4 * g + 1], np.int64(groups[4 * g + 2])
         if first < 0:
             continue
@@ -211,12 +228,15 @@ def fill_dense_truth(
                 truth[base + codes[j]] = 0
 
 
-@helper
+@inlined
 def clear_dense_truth(
-    truth: Truth, groups: Int32s, count: int, columns: Int32s, slots: Matrix, offset: Int64s, codes: Int32s, e: int
-) -> None:
+    truth: Truth, groups: Int32s, simple: int, count: int, columns: Int32s, slots: Matrix, offset: Int64s,
+    codes: Int32s, e: int,
+) -> None:  # fmt: skip
     """Zero what fill_dense_truth set in EQ groups."""
-    for g in range(count):
+    for g in range(simple):
+        truth[groups[4 * g + 2] + 1 + slots[e, columns[4 * groups[4 * g] + 1]]] = 0
+    for g in range(simple, count):
         column, kind, first = groups[4 * g], groups[4 * g + 1], np.int64(groups[4 * g + 2])
         if first < 0 or kind != EQ:
             continue
@@ -227,7 +247,7 @@ def clear_dense_truth(
                 truth[first + 1 + codes[j]] = 0
 
 
-@helper
+@inlined
 def fill_local_truth(
     truth: Truth, first: int, kind: int, column: int, values: Int32s, start: int, count: int, columns: Int32s,
     slots: Matrix, offset: Int64s, codes: Int32s, generic: Int32s, set_offset: Int32s, set_low: Int32s,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.index.jit import helper, kernel
+from tocsin.index.jit import helper, inlined, kernel
 from tocsin.index.layout import (
     EQ,
     SCALARS,
@@ -32,8 +32,10 @@ from tocsin.matching.columnar.fill import (
     Int32s,
     Int64s,
     clear_dense_words,
+    clear_simple_words,
     fill_dense_words,
     fill_local_words,
+    fill_simple_words,
     tile_mask,
 )
 from tocsin.matching.columnar.workspace import CHUNK_ROWS
@@ -80,6 +82,13 @@ def and_words(results: Words, words: Words, atoms: npt.NDArray[np.uint16], data:
 
 
 @helper
+def transpose_all(results: Words, length: int, bitmaps: Words, position: int, stride: int) -> None:
+    """Bit r of word b of event e's bitmap = bit e of results[64 * b + r]; event e's starts at position + e * stride."""
+    for b in range(length):
+        transpose(results, b << 6, bitmaps, position + b, stride)
+
+
+@inlined
 def add_run(
     runs: Runs, n: int, heads: Int32s, tails: Int32s, event: int, length: int, row: int, position: int
 ) -> int:
@@ -102,7 +111,7 @@ def bitmap_stride(words: int) -> int:
 @helper
 def worth_a_tile(events: int, rows: int) -> bool:
     """Return whether a tile costs less than testing each row for each event."""
-    return rows >= SMALL_BLOCK and events * rows * 4 > 2500 + 10 * rows
+    return rows >= SMALL_BLOCK and events >= 3 and events * rows > 300
 
 
 @kernel
@@ -161,7 +170,8 @@ def join(
         return NEEDS_SPARSE
     if need_runs > len(runs):
         return NEEDS_RUNS
-    count = np.zeros(65, np.int64)
+    count, events = np.zeros(65, np.int64), np.zeros(64, np.int32)
+    simple = directory[SCALARS + Scalar.SIMPLE_GROUPS]
     used_bitmaps, used_sparse, used_runs = np.int64(0), np.int64(0), np.int64(0)
     words[0] = np.uint64(0)
     i = 0
@@ -180,16 +190,22 @@ def join(
                 i += m
                 continue
             words[1] = tile_mask(m)
+            for z in range(m):
+                events[z] = np.int64(visits[i + z] & np.uint64(0xFFFFFFFF))
             for z in range(block_dense[block], block_dense[block + 1]):
                 g = np.int64(dense_list[z])
-                fill_dense_words(words, groups[4 * g : 4 * g + 4], columns, slots, offset, codes, visits, i, m)
+                if g < simple:
+                    slot, base = columns[4 * groups[4 * g] + 1], groups[4 * g + 2] + 1
+                    fill_simple_words(words, slots, slot, base, events, m)
+                else:
+                    fill_dense_words(words, groups[4 * g : 4 * g + 4], columns, slots, offset, codes, events, m)
             first_value = local_start[block_local[block]]
             for z in range(block_local[block], block_local[block + 1]):
                 g = np.int64(local_group[z])
                 fill_local_words(
                     words, dense_atoms + local_start[z] - first_value, groups[4 * g + 1], groups[4 * g], local_value,
                     np.int64(local_start[z]), np.int64(local_start[z + 1] - local_start[z]), columns, slots, offset,
-                    codes, generic, set_offset, set_low, set_high, visits, i, m,
+                    codes, generic, set_offset, set_low, set_high, events, m,
                 )  # fmt: skip
             counters[TILES] += 1
             counters[TILE_ROWS] += rows
@@ -202,7 +218,7 @@ def join(
                     total = and_words(results, words, atoms, data, width, chunk)
                     if total == 0:
                         pass
-                    elif total <= chunk:
+                    elif 4 * total <= chunk:
                         count[:] = 0
                         z = 0
                         for r in range(chunk):
@@ -215,7 +231,7 @@ def join(
                                 z += 1
                         for e in range(m):
                             if count[e + 1]:
-                                event = np.int64(visits[i + e] & np.uint64(0xFFFFFFFF)) - first_event
+                                event = events[e] - first_event
                                 used_runs = add_run(
                                     runs, used_runs, heads, tails, event, count[e + 1], SPARSE, used_sparse + count[e]
                                 )
@@ -229,10 +245,9 @@ def join(
                         length = (chunk + 63) >> 6
                         results[chunk : length << 6] = np.uint64(0)
                         stride = bitmap_stride(length)
-                        for b in range(length):
-                            transpose(results, b << 6, bitmaps, used_bitmaps + b, stride)
+                        transpose_all(results, length, bitmaps, used_bitmaps, stride)
                         for e in range(m):
-                            event = np.int64(visits[i + e] & np.uint64(0xFFFFFFFF)) - first_event
+                            event = events[e] - first_event
                             used_runs = add_run(
                                 runs, used_runs, heads, tails, event, length, row, used_bitmaps + e * stride
                             )
@@ -241,7 +256,10 @@ def join(
                     data += chunk * width
             for z in range(block_dense[block], block_dense[block + 1]):
                 g = np.int64(dense_list[z])
-                if groups[4 * g + 1] == EQ:
-                    clear_dense_words(words, groups[4 * g : 4 * g + 4], columns, slots, offset, codes, visits, i, m)
+                if g < simple:
+                    slot, base = columns[4 * groups[4 * g] + 1], groups[4 * g + 2] + 1
+                    clear_simple_words(words, slots, slot, base, events, m)
+                elif groups[4 * g + 1] == EQ:
+                    clear_dense_words(words, groups[4 * g : 4 * g + 4], columns, slots, offset, codes, events, m)
             i += m
     return 0

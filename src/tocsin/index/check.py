@@ -1,0 +1,165 @@
+"""Checking a segment: every invariant that kernels rely on, asserted. Called by tests and by `Segment.check`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tocsin.index.explain import block_keys
+from tocsin.index.layout import (
+    EQ,
+    GENERIC,
+    PADDING_ROWS,
+    SCHEMA_FIELDS,
+    Scalar,
+    SchemaField,
+    Section,
+)
+from tocsin.index.rows import MIN_WIDTH, SMALL_BLOCK
+
+if TYPE_CHECKING:
+    from tocsin.index.segment import Segment
+
+
+def check_segment(segment: Segment) -> None:
+    """Assert that the sections fit together, that all numbers are in range, and that order is as promised."""
+    _check_extents(segment)
+    _check_rows(segment)
+    _check_atoms(segment)
+    _check_local_groups(segment)
+    _check_groups(segment)
+    _check_tables(segment)
+    _check_numbers(segment)
+
+
+def _ascending(values: np.ndarray[tuple[int], np.dtype[np.int32]], strictly: bool = False) -> bool:
+    steps = np.diff(values.astype(np.int64))
+    return bool((steps > 0).all() if strictly else (steps >= 0).all())
+
+
+def _check_extents(segment: Segment) -> None:
+    end = 0
+    for section in Section:
+        start, size = segment.directory[2 * section], segment.directory[2 * section + 1]
+        assert start == end, f"{section.name} starts at {start}, not {end}"
+        assert size >= 0
+        end = start + -(-size // 64) * 64
+    assert end == len(segment.buffer)
+
+
+def _check_rows(segment: Segment) -> None:
+    rows, blocks = segment.scalar(Scalar.ROWS), segment.scalar(Scalar.BLOCKS)
+    stripe_row, width = segment.section(Section.STRIPE_ROW), segment.section(Section.STRIPE_WIDTH)
+    stripe_data, block_stripe = segment.section(Section.STRIPE_DATA), segment.section(Section.BLOCK_STRIPE)
+    assert len(stripe_row) == len(width) + 1 == len(stripe_data) + 1
+    assert stripe_row[0] == 0
+    assert stripe_row[-1] == rows
+    assert _ascending(stripe_row, strictly=True) or rows == 0
+    assert (width >= MIN_WIDTH).all()
+    sizes = np.diff(stripe_row).astype(np.int64) * width
+    assert np.array_equal(stripe_data, np.concatenate([[0], np.cumsum(sizes)])[:-1])
+    assert len(segment.section(Section.ATOMS)) == sizes.sum()
+    assert len(block_stripe) == blocks + 1
+    assert _ascending(block_stripe, strictly=True) or blocks == 0
+    assert block_stripe[-1] == len(width)
+    block_rows = np.diff(stripe_row[block_stripe])
+    assert (np.diff(block_stripe)[block_rows < SMALL_BLOCK] == 1).all(), "a small block is one stripe"
+    assert segment.scalar(Scalar.LARGEST_BLOCK) == block_rows.max(initial=0)
+    assert len(segment.section(Section.NUMBERS)) == rows + PADDING_ROWS
+    more = segment.section(Section.BLOCK_NEXT)
+    assert len(more) == blocks
+    assert not blocks or more[-1] == 0
+
+
+def _check_atoms(segment: Segment) -> None:
+    """Atoms are in range for their block; rows of a stripe are sorted by their first atom; leads say where it changes."""
+    atoms, dense = segment.section(Section.ATOMS), segment.scalar(Scalar.DENSE_ATOMS)
+    stripe_row, stripe_data = segment.section(Section.STRIPE_ROW), segment.section(Section.STRIPE_DATA)
+    width, block_stripe = segment.section(Section.STRIPE_WIDTH), segment.section(Section.BLOCK_STRIPE)
+    local_start, block_local = segment.section(Section.LOCAL_START), segment.section(Section.BLOCK_LOCAL)
+    leads = dict(zip(segment.section(Section.LEAD_STRIPE).tolist(), range(10**9), strict=False))
+    lead_start, lead_row = segment.section(Section.LEAD_START), segment.section(Section.LEAD_ROW)
+    for block in range(segment.scalar(Scalar.BLOCKS)):
+        local = local_start[block_local[block + 1]] - local_start[block_local[block]]
+        for stripe in range(block_stripe[block], block_stripe[block + 1]):
+            rows = stripe_row[stripe + 1] - stripe_row[stripe]
+            start = stripe_data[stripe]
+            part = atoms[start : start + rows * width[stripe]].reshape(rows, width[stripe])
+            assert int(part.max()) < dense + local
+            first = part[:, 0]
+            assert _ascending(first), "rows are sorted by their first atom"
+            assert (part[:, :-1] != 0).all(), "only the last atom of a row may be FALSE"
+            if stripe in leads:
+                lead = leads[stripe]
+                expected = np.concatenate([[0], np.flatnonzero(np.diff(first)) + 1, [rows]])
+                assert np.array_equal(lead_row[lead_start[lead] : lead_start[lead + 1]], expected)
+
+
+def _check_local_groups(segment: Segment) -> None:
+    start, value = segment.section(Section.LOCAL_START), segment.section(Section.LOCAL_VALUE)
+    group, block_local = segment.section(Section.LOCAL_GROUP), segment.section(Section.BLOCK_LOCAL)
+    groups = segment.section(Section.GROUPS).reshape(-1, 4)
+    assert len(start) == len(group) + 1
+    assert start[-1] == len(value)
+    assert block_local[-1] == len(group)
+    assert (groups[group, 2] < 0).all(), "a local group is not dense"
+    for i in range(len(group)):
+        assert _ascending(value[start[i] : start[i + 1]], strictly=True)
+    for block in range(segment.scalar(Scalar.BLOCKS)):
+        assert _ascending(group[block_local[block] : block_local[block + 1]], strictly=True)
+
+
+def _check_groups(segment: Segment) -> None:
+    """Dense groups follow one another from atom 2 on; the simple ones come first."""
+    groups = segment.section(Section.GROUPS).reshape(-1, 4)
+    columns = segment.section(Section.COLUMNS).reshape(-1, 4)
+    assert len(groups) == segment.scalar(Scalar.GROUPS)
+    position = 2
+    for i, (column, kind, first, size) in enumerate(groups):
+        if i < segment.scalar(Scalar.SIMPLE_GROUPS):
+            assert kind == EQ
+            assert first >= 0
+            assert columns[column, 2] < 0
+        if first >= 0:
+            assert kind != GENERIC
+            assert first == position
+            assert size == columns[column, 0] + 2
+            position += size
+    assert position == segment.scalar(Scalar.DENSE_ATOMS)
+    dense, block_dense = segment.section(Section.DENSE_LIST), segment.section(Section.BLOCK_DENSE)
+    assert block_dense[-1] == len(dense)
+    assert (groups[dense, 2] >= 0).all()
+
+
+def _check_tables(segment: Segment) -> None:
+    """Every cluster but the root is found by exactly one key, and keys are in range."""
+    schema_of, key_of = block_keys(segment)
+    schemas = segment.section(Section.SCHEMAS).reshape(-1, SCHEMA_FIELDS)
+    more = segment.section(Section.BLOCK_NEXT)
+    root = segment.scalar(Scalar.ROOT)
+    root_blocks = 0 if root < 0 else int(np.argmin(more)) + 1
+    assert root in {0, -1}
+    assert (schema_of[:root_blocks] < 0).all()
+    assert (schema_of[root_blocks:] >= 0).all()
+    if len(schemas):
+        assert (key_of[root_blocks:] < schemas[schema_of[root_blocks:], SchemaField.KEYS].astype(np.uint64)).all()
+    firsts = np.concatenate([[True], more[:-1] == 0])[root_blocks:] if len(more) else np.zeros(0, np.bool_)
+    pairs = np.stack([schema_of[root_blocks:].astype(np.uint64), key_of[root_blocks:]], axis=1)[firsts]
+    assert len(np.unique(pairs, axis=0)) == len(pairs)
+
+
+def _check_numbers(segment: Segment) -> None:
+    numbers, checked = segment.numbers_of_rows(), segment.section(Section.CHECKED_ROW)
+    assert ((numbers >= 0) & (numbers < len(segment))).all()
+    raw = segment.section(Section.NUMBERS)[: len(numbers)]
+    assert np.array_equal(raw[checked], ~checked)
+    assert (raw < 0).sum() == len(checked)
+    assert _ascending(checked, strictly=True)
+    repeated = segment.section(Section.REPEATED)
+    several = np.bincount(numbers, minlength=len(segment)) > 1
+    if len(repeated):
+        bits = np.unpackbits(repeated, bitorder="little")[: len(segment)].astype(np.bool_)
+        assert np.array_equal(bits, several)
+    else:
+        assert not several.any()

@@ -1,0 +1,141 @@
+"""The kernels against the plain meaning of a table, on random tables of every kind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.index.tables import Shape, check_holds, coded, matches_of, random_events, random_table
+from tocsin.index.build import Lifetimes, build_segment
+from tocsin.index.plan import PlanCosts
+from tocsin.matching.columnar.segment_matcher import SegmentMatcher
+
+EAGER = PlanCosts(row=10.0, probe=1.0)
+SHAPES = {
+    "plain": Shape(generic=0.0, multiple=0.0, disjunctions=0.0),
+    "everything": Shape(checks=5),
+    "multiples": Shape(multiple=1.0, generic=0.4),
+    "large code spaces": Shape(constants=400, columns=3, subscriptions=600),
+    "few columns": Shape(columns=2, constants=3, subscriptions=400),
+    "one column": Shape(columns=1, constants=30),
+    "many rows": Shape(subscriptions=3000, columns=6, generic=0.02, multiple=0.1, disjunctions=0.01),
+}
+
+
+def evaluate_checks(check, events):
+    return np.array([check_holds(check, int(event)) for event in events])
+
+
+def batch_answers(matcher, batch, **options):
+    answers = {}
+    for chunk in matcher.match(batch, check=evaluate_checks, **options):
+        for i in range(len(chunk.offset) - 1):
+            answers[chunk.first + i] = chunk.numbers[chunk.offset[i] : chunk.offset[i + 1]].tolist()
+    return [sorted(answers[event]) for event in range(batch.size)]
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("costs", [EAGER, PlanCosts()], ids=["clusters", "root"])
+def test_matches_are_those_that_the_table_means(shape, costs):
+    rng = np.random.default_rng(len(str(shape)))
+    table = random_table(rng, shape)
+    segment = build_segment(table, costs=costs)
+    segment.check()
+    events = random_events(rng, table, 150 if shape.subscriptions < 1000 else 40)
+    expected = [matches_of(table, codes, event) for event, codes in enumerate(events)]
+    matcher = SegmentMatcher(segment)
+    assert batch_answers(matcher, coded(table, events)) == expected
+    for event, codes in enumerate(events[:40]):
+        one = matcher.match_one(coded(table, [codes]), check=lambda c, e, event=event: evaluate_checks(c, e + event))
+        assert sorted(one.tolist()) == expected[event]
+
+
+def test_repeated_events_share_tiles_and_give_equal_answers():
+    rng = np.random.default_rng(5)
+    table = random_table(rng, Shape(subscriptions=500))
+    events = random_events(rng, table, 3) * 70
+    matcher = SegmentMatcher(build_segment(table, costs=EAGER))
+    answers = batch_answers(matcher, coded(table, events))
+    assert answers == [matches_of(table, codes) for codes in events[:3]] * 70
+    assert matcher.counters().tiles > 0
+
+
+def test_small_output_chunks_change_nothing():
+    rng = np.random.default_rng(6)
+    table = random_table(rng, Shape(subscriptions=500, disjunctions=0.0))
+    batch = coded(table, random_events(rng, table, 100))
+    matcher = SegmentMatcher(build_segment(table))
+    whole = batch_answers(matcher, batch)
+    chunked = SegmentMatcher(matcher.segment)
+    chunked.workspace.out = np.zeros(600, np.int32)
+    assert batch_answers(chunked, batch, output_numbers=600) == whole
+    assert len(list(chunked.match(batch, output_numbers=600))) > 5
+
+
+def test_lifetimes_are_compared_event_by_event():
+    rng = np.random.default_rng(7)
+    table = random_table(rng, Shape(subscriptions=300))
+    n = len(table.ids)
+    created, deleted = rng.integers(0, 50, n), rng.integers(30, 100, n)
+    lease_start, lease_end = rng.integers(0, 50, n), rng.integers(30, 100, n)
+    segment = build_segment(table, lifetimes=Lifetimes(created, deleted, lease_start, lease_end))
+    events = random_events(rng, table, 80)
+    seq, arrival = rng.integers(0, 100, 80), rng.integers(0, 100, 80)
+    expected = [
+        [
+            s
+            for s in matches_of(table, codes)
+            if created[s] < seq[e] < deleted[s] and lease_start[s] <= arrival[e] < lease_end[s]
+        ]
+        for e, codes in enumerate(events)
+    ]
+    assert batch_answers(SegmentMatcher(segment), coded(table, events, seq=seq, arrival=arrival)) == expected
+
+
+def test_killed_subscriptions_match_nothing():
+    rng = np.random.default_rng(8)
+    table = random_table(rng, Shape(subscriptions=400, checks=3))
+    segment = build_segment(table, costs=EAGER)
+    dead = set(rng.choice(400, 150, replace=False).tolist())
+    segment.kill(np.array(sorted(dead)))
+    segment.check()
+    events = random_events(rng, table, 60)
+    expected = [[s for s in matches_of(table, codes, e) if s not in dead] for e, codes in enumerate(events)]
+    assert batch_answers(SegmentMatcher(segment), coded(table, events)) == expected
+
+
+def test_an_empty_batch_and_an_empty_table_match_nothing():
+    rng = np.random.default_rng(9)
+    table = random_table(rng, Shape(subscriptions=20))
+    assert batch_answers(SegmentMatcher(build_segment(table)), coded(table, [])) == []
+    nothing = random_table(rng, Shape(subscriptions=0))
+    segment = build_segment(nothing)
+    segment.check()
+    assert batch_answers(SegmentMatcher(segment), coded(nothing, random_events(rng, nothing, 3))) == [[], [], []]
+
+
+def test_clusters_save_work():
+    rng = np.random.default_rng(10)
+    table = random_table(rng, Shape(subscriptions=2000, generic=0.0, multiple=0.0, columns=4, constants=40))
+    batch = coded(table, random_events(rng, table, 200))
+    planned, unplanned = SegmentMatcher(build_segment(table, costs=EAGER)), SegmentMatcher(build_segment(table))
+    batch_answers(planned, batch)
+    batch_answers(unplanned, batch)
+    rows = lambda matcher: 64 * matcher.counters().tile_rows + matcher.counters().direct_rows  # noqa: E731
+    assert rows(planned) < rows(unplanned)
+
+
+def test_each_check_is_asked_once_per_event():
+    rng = np.random.default_rng(11)
+    table = random_table(rng, Shape(subscriptions=400, checks=4))
+    batch = coded(table, random_events(rng, table, 50))
+    asked = []
+
+    def check(number, events):
+        asked.extend((number, int(event)) for event in events)
+        return evaluate_checks(number, events)
+
+    for _ in SegmentMatcher(build_segment(table)).match(batch, check=check):
+        pass
+    assert asked
+    assert len(asked) == len(set(asked))
