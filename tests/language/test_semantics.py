@@ -171,6 +171,14 @@ def test_the_negation_of_a_comparison_holds_for_all_values() -> None:
     assert matches("scores >= 5", scores=[1, 9])
 
 
+@pytest.mark.parametrize(
+    ("title", "word"),
+    [("İstanbul'da", "i̇stanbul"), ("हिन्दी भाषा", "हिन्दी"), ("Cafe\u0301 noir", "café"), ("straße", "STRASSE")],
+)
+def test_marks_belong_to_their_words(title: str, word: str) -> None:
+    assert matches(f"title contains '{word}'", title=title)
+
+
 def test_words_of_contains_stand_in_one_value_those_of_contains_all_anywhere() -> None:
     tags = ["old chair", "wooden table"]
     assert not matches("tags contains 'old table'", tags=tags)

@@ -19,10 +19,7 @@ def distance_metres(a: Point, b: Point) -> float:
     latitude_a, latitude_b = math.radians(a[0]), math.radians(b[0])
     half_latitude = (latitude_b - latitude_a) / 2
     half_longitude = math.radians(b[1] - a[1]) / 2
-    chord = (
-        math.sin(half_latitude) ** 2
-        + math.cos(latitude_a) * math.cos(latitude_b) * math.sin(half_longitude) ** 2
-    )
+    chord = math.sin(half_latitude) ** 2 + math.cos(latitude_a) * math.cos(latitude_b) * math.sin(half_longitude) ** 2
     return 2 * EARTH_RADIUS_METRES * math.asin(math.sqrt(min(1.0, chord)))
 
 

@@ -15,9 +15,15 @@ _WORD = re.compile(r"[^\W_]+")
 
 def words(text: str) -> list[str]:
     """Return the words of a text in order, in the form in which words are compared."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFC", text)
-    return _WORD.findall(text.casefold())
+    folded = text.casefold()
+    if folded.isascii():
+        return _WORD.findall(folded)
+    return "".join(map(_letter_or_blank, unicodedata.normalize("NFC", folded))).split()
+
+
+def _letter_or_blank(char: str) -> str:
+    """Return the character if it is part of a word: a letter, a digit, or a mark that belongs to the letter before it."""
+    return char if char.isalnum() or unicodedata.category(char).startswith("M") else " "
 
 
 def satisfies(text_words: list[str], pattern: WordPattern) -> bool:
