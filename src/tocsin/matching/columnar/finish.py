@@ -137,7 +137,7 @@ class _Verdicts:
         order = np.argsort(checks, kind="stable")
         cuts = np.flatnonzero(np.diff(checks[order])) + 1
         answers = np.zeros(len(checks), np.bool_)
-        for part in np.split(order, cuts):
+        for part in np.split(order, cuts) if len(order) else ():
             answers[part] = self._of_one_check(int(checks[part[0]]), events[part])
         return answers
 

@@ -12,6 +12,8 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_NONE = np.zeros(0, np.int64)
+
 
 @dataclass(frozen=True, slots=True)
 class Matches:
@@ -47,13 +49,21 @@ class Matches:
         return pa.RecordBatch.from_arrays([pa.array(events), pa.array(self.ids)], names=["event", "subscription"])
 
 
-def joined(parts: Sequence[Matches], events: int) -> Matches:
+def in_sequence(parts: Sequence[Matches], first: int) -> Matches:
+    """Return the matches of successive events as one."""
+    if len(parts) == 1:
+        return parts[0]
+    offset = np.concatenate(
+        [np.zeros(1, np.int64), np.cumsum(np.concatenate([_NONE, *(part.counts() for part in parts)]))]
+    )
+    return Matches(first, offset, np.concatenate([part.ids for part in parts]) if parts else _NONE)
+
+
+def joined(parts: Sequence[Matches], first: int, events: int) -> Matches:
     """Return the matches of the same events in several tiers as one."""
     if len(parts) == 1:
         return parts[0]
-    if not parts:
-        return Matches(0, np.zeros(events + 1, np.int64), np.zeros(0, np.int64))
-    counts = np.sum([part.counts() for part in parts], axis=0)
+    counts = np.sum([part.counts() for part in parts], axis=0) if parts else np.zeros(events, np.int64)
     offset = np.zeros(events + 1, np.int64)
     np.cumsum(counts, out=offset[1:])
     objects = any(part.ids.dtype == object for part in parts)
@@ -62,4 +72,4 @@ def joined(parts: Sequence[Matches], events: int) -> Matches:
     for part in parts:
         ids[np.arange(len(part)) + np.repeat(place - part.offset[:-1], part.counts())] = part.ids
         place += part.counts()
-    return Matches(parts[0].first, offset, ids)
+    return Matches(first, offset, ids)

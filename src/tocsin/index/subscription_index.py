@@ -1,0 +1,246 @@
+"""SubscriptionIndex: a living set of subscriptions over immutable segments, built like a log-structured merge tree.
+
+What is added waits until somebody matches, then becomes a small tier of its own, together with other small tiers; what
+is removed is marked in its tier. Tiers are merged so that each is at least RATIO times as large as all newer ones
+together: there are never more than a few, and a subscription is rebuilt a few times only, however many come. Merging
+may run beside matching: readers hold a tuple of tiers, which is replaced, never edited.
+
+Used by matching/columnar/matcher.py; stored by index_folder.py.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tocsin.compile.normalise import NormalForm
+from tocsin.compile.table import ConjunctionTable
+from tocsin.compile.table_builder import compile_table
+from tocsin.errors import DuplicateSubscription, UnknownSubscription
+from tocsin.index.build import Lifetimes, build_segment
+from tocsin.index.explain import table_of
+from tocsin.index.merge_tables import merge_tables
+from tocsin.index.segment import FOREVER
+from tocsin.index.tier import Int64s, Tier
+from tocsin.schema import Schema
+
+RATIO = 16
+SMALL = 256  # tiers of at most so many subscriptions are rebuilt with the next change, in a few milliseconds
+DEAD_SHARE = 0.25  # of a tier, before it is rebuilt without them
+
+
+class Lifetime(NamedTuple):
+    """When one subscription is live: created < seq < deleted, lease_start <= arrival < lease_end (microseconds)."""
+
+    created: int = -1
+    deleted: int = FOREVER
+    lease_start: int = -FOREVER
+    lease_end: int = FOREVER
+
+
+ALWAYS = Lifetime()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStats:
+    """Figures of a living index."""
+
+    subscriptions: int
+    tiers: tuple[int, ...]  # subscriptions of each tier, the largest first
+    dead: int
+    bytes: int
+
+
+class SubscriptionIndex:
+    """Subscriptions by id; add and remove are seen by the next `tiers()`."""
+
+    def __init__(self, schema: Schema, tiers: Iterable[Tier] = ()) -> None:
+        self.schema = schema
+        self._tiers: tuple[Tier, ...] = tuple(tiers)
+        self._pending: dict[Any, tuple[NormalForm, Lifetime]] = {}
+        self._lock = threading.RLock()
+        self._merging: threading.Thread | None = None
+        self._built = 0
+
+    # --- changes ------------------------------------------------------------------------------------------------------
+
+    def add(self, id: Any, form: NormalForm, lifetime: Lifetime = ALWAYS) -> None:
+        """Hold a subscription."""
+        with self._lock:
+            if id in self:
+                raise DuplicateSubscription(id)
+            self._pending[id] = (form, lifetime)
+
+    def add_table(self, table: ConjunctionTable, lifetimes: Lifetimes | None = None) -> None:
+        """Hold all subscriptions of a table, as one tier."""
+        with self._lock:
+            self.tiers()
+            for id in table.ids.tolist() if self._tiers else ():
+                if id in self:
+                    raise DuplicateSubscription(id)
+            if len(table.ids) != len(set(table.ids.tolist())):
+                raise DuplicateSubscription(_repeated(table.ids.tolist()))
+            self._tiers = (*self._tiers, self._build(table, lifetimes))
+
+    def remove(self, id: Any, seq: int = 0) -> None:
+        """Let go of a subscription: at once, or for events from seq on."""
+        with self._lock:
+            if seq == 0 and self._pending.pop(id, None) is not None:
+                return
+            for tier in reversed(self.tiers() if id in self._pending else self._tiers):
+                number = tier.number_of(id)
+                if number is not None:
+                    tier.bury(number, seq)
+                    return
+        raise UnknownSubscription(id)
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._pending or any(tier.number_of(id) is not None for tier in reversed(self._tiers))
+
+    def __len__(self) -> int:
+        return len(self._pending) + sum(map(len, self._tiers))
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def tiers(self) -> tuple[Tier, ...]:
+        """Return the tiers that together hold all subscriptions of this moment."""
+        if self._pending:
+            with self._lock:
+                self._flush()
+        return self._tiers
+
+    def snapshot(self) -> SubscriptionIndex:
+        """Return an index with the subscriptions of this moment, which changes here do not reach. Copies the segments."""
+        with self._lock:
+            return SubscriptionIndex(self.schema, [tier.copied() for tier in self.tiers()])
+
+    def stats(self) -> IndexStats:
+        """Return figures."""
+        tiers = self.tiers()
+        return IndexStats(
+            len(self),
+            tuple(len(tier.segment) for tier in tiers),
+            sum(len(tier.dead) for tier in tiers),
+            sum(tier.segment.buffer.nbytes for tier in tiers),
+        )
+
+    # --- tiers --------------------------------------------------------------------------------------------------------
+
+    def _flush(self) -> None:
+        """Make a tier of what waits, together with the newest tiers as long as they are small."""
+        pending, self._pending = self._pending, {}
+        small = [tier for tier in self._tiers if len(tier.segment) <= SMALL]
+        table = compile_table(self.schema, ((id, form) for id, (form, _) in pending.items()))
+        spans = np.array([lifetime for _, lifetime in pending.values()], np.int64).T
+        lifetimes = lifetimes_of(*spans)
+        larger = tuple(tier for tier in self._tiers if len(tier.segment) > SMALL)
+        fresh = self._build(table, lifetimes)
+        self._tiers = (*larger, _Merge([*small, fresh], low_water_seq=0).run(self._build) if small else fresh)
+
+    def _build(self, table: ConjunctionTable, lifetimes: Lifetimes | None) -> Tier:
+        self._built += 1
+        return Tier(f"{self._built:08d}", build_segment(table, lifetimes=lifetimes))
+
+    # --- merging ------------------------------------------------------------------------------------------------------
+
+    def merge(self, low_water_seq: int = FOREVER - 1, *, everything: bool = False) -> bool:
+        """Merge what is due, or everything; return whether there was anything. Matching may go on meanwhile.
+
+        Subscriptions that left at or before low_water_seq are dropped for good: no event before it may come any more.
+        """
+        with self._lock:
+            tiers = self.tiers()
+            chosen = tiers if everything else due(tiers)
+            if not chosen or (len(chosen) == 1 and not chosen[0].dead):
+                return False
+            work = _Merge(chosen, low_water_seq)
+        merged = work.run(self._build)
+        with self._lock:
+            work.catch_up(merged)
+            at = self._tiers.index(chosen[0])
+            self._tiers = (*self._tiers[:at], merged, *self._tiers[at + len(chosen) :])
+        return True
+
+    def merge_in_background(self) -> None:
+        """Start merging what is due beside everything else, unless that is under way."""
+        with self._lock:
+            if (self._merging is None or not self._merging.is_alive()) and due(self._tiers):
+                self._merging = threading.Thread(target=self.merge, name="tocsin-merge", daemon=True)
+                self._merging.start()
+
+    def wait_for_merging(self) -> None:
+        """Wait until no merge is under way."""
+        merging = self._merging
+        if merging is not None:
+            merging.join()
+
+
+def due(tiers: Sequence[Tier]) -> Sequence[Tier]:
+    """Return the neighbouring tiers that should become one: the newest ones that are not small beside their elders."""
+    first, newer = len(tiers), 0
+    for at in range(len(tiers) - 1, -1, -1):
+        if newer and len(tiers[at].segment) < RATIO * newer:
+            first = at
+        newer += len(tiers[at].segment)
+    if first < len(tiers):
+        return tiers[first:]
+    return next(([tier] for tier in tiers if len(tier.dead) > DEAD_SHARE * len(tier.segment)), [])
+
+
+class _Merge:
+    """Several tiers on their way to becoming one, as they were when it began."""
+
+    def __init__(self, tiers: Sequence[Tier], low_water_seq: int) -> None:
+        self.tiers = tiers
+        self.dead = [dict(tier.dead) for tier in tiers]
+        self.kept = [np.ones(len(tier.segment), np.bool_) for tier in tiers]
+        for dead, keep in zip(self.dead, self.kept, strict=True):
+            gone = [number for number, seq in dead.items() if seq <= low_water_seq]
+            keep[np.array(gone, np.int64)] = False
+        self.spans = [tier.lifetimes() for tier in tiers]
+
+    def run(self, build: Callable[[ConjunctionTable, Lifetimes | None], Tier]) -> Tier:
+        """Return the new tier."""
+        table = merge_tables([table_of(tier.segment) for tier in self.tiers], self.kept)
+        spans = [
+            np.concatenate([span[at][keep] for span, keep in zip(self.spans, self.kept, strict=True)])
+            for at in range(len(Lifetime._fields))
+        ]
+        merged = build(table, lifetimes_of(*spans))
+        merged.bury_all(self._renumbered(self.dead))
+        return merged
+
+    def catch_up(self, merged: Tier) -> None:
+        """Bury in the new tier what left the old ones since the merge began."""
+        late = [
+            {number: seq for number, seq in tier.dead.items() if number not in dead}
+            for tier, dead in zip(self.tiers, self.dead, strict=True)
+        ]
+        merged.bury_all(self._renumbered(late))
+
+    def _renumbered(self, dead: Sequence[dict[int, int]]) -> dict[int, int]:
+        """Return the dead of each old tier under their numbers in the new one."""
+        found, before = {}, 0
+        for keep, numbers in zip(self.kept, dead, strict=True):
+            place = before + np.cumsum(keep) - 1
+            found |= {int(place[number]): seq for number, seq in numbers.items() if keep[number]}
+            before += int(keep.sum())
+        return found
+
+
+def lifetimes_of(created: Int64s, deleted: Int64s, lease_start: Int64s, lease_end: Int64s) -> Lifetimes | None:
+    """Return lifetimes with what is the same as always left out; None where everything is."""
+    spans = [
+        None if (span == always).all() else span
+        for span, always in zip((created, deleted, lease_start, lease_end), ALWAYS, strict=True)
+    ]
+    return Lifetimes(*spans) if any(span is not None for span in spans) else None
+
+
+def _repeated(ids: list[Any]) -> Any:
+    seen: set[Any] = set()
+    return next(id for id in ids if id in seen or seen.add(id))  # type: ignore[func-returns-value]

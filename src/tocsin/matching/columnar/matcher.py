@@ -1,0 +1,208 @@
+"""ColumnarMatcher: the engine that Tocsin runs on.
+
+Subscriptions live in a SubscriptionIndex (index/subscription_index.py), a few tiers of immutable segments; events are
+coded once per tier (index/encode.py) and joined with it by kernels (segment_matcher.py). docs/engine.md explains how.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.compile.bulk import load_bulk
+from tocsin.compile.normalise import normalise
+from tocsin.compile.table import ConjunctionTable
+from tocsin.index.build import Lifetimes
+from tocsin.index.encode import EventColumns, EventObjects, EventSource
+from tocsin.index.subscription_index import ALWAYS, IndexStats, Lifetime, SubscriptionIndex
+from tocsin.index.tier import Tier
+from tocsin.language import BoundSubscription
+from tocsin.language.documents import BadLine
+from tocsin.matching.columnar.checks import Checks
+from tocsin.matching.columnar.matches import Matches, in_sequence, joined
+from tocsin.matching.columnar.segment_matcher import SegmentMatcher
+from tocsin.matching.columnar.workspace import Workspace
+from tocsin.matching.matcher import Matcher, SubscriptionId
+from tocsin.schema import Event, Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tocsin.index.coded_batch import CodedBatch
+
+Int64s = npt.NDArray[np.int64]
+OUTPUT_IDS = 1 << 26  # ids of one chunk of matches: half a gigabyte
+EVENTS_AT_ONCE = 4_096  # whose matches in several tiers are put together at once
+
+
+class ColumnarMatcher(Matcher):
+    """Matches events, singly or in batches, against a living set of subscriptions."""
+
+    name: ClassVar[str] = "columnar"
+
+    def __init__(self, schema: Schema, index: SubscriptionIndex | None = None, *, merge_beside: bool = True) -> None:
+        super().__init__(schema)
+        self.index = index or SubscriptionIndex(schema)
+        self._merge_beside = merge_beside
+        self._workspace = Workspace()
+        self._checks: dict[str, Checks] = {}
+
+    # --- subscriptions ------------------------------------------------------------------------------------------------
+
+    def add(self, id: SubscriptionId, subscription: BoundSubscription, lifetime: Lifetime = ALWAYS) -> None:
+        self.index.add(id, normalise(subscription), lifetime)
+
+    def remove(self, id: SubscriptionId, seq: int = 0) -> None:
+        self.index.remove(id, seq)
+
+    def load(self, lines: Iterable[bytes | str]) -> list[BadLine]:
+        """Hold the subscriptions of these lines by the bulk path; return the bad lines."""
+        loaded = load_bulk(lines, self.schema)
+        self.load_table(loaded.table)
+        return loaded.errors
+
+    def load_table(self, table: ConjunctionTable, lifetimes: Lifetimes | None = None) -> None:
+        """Hold the subscriptions of a compiled table."""
+        self.index.add_table(table, lifetimes)
+
+    def snapshot(self) -> ColumnarMatcher:
+        return ColumnarMatcher(self.schema, self.index.snapshot(), merge_beside=self._merge_beside)
+
+    def stats(self) -> IndexStats:
+        """Return figures of the index."""
+        return self.index.stats()
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    # --- matching -----------------------------------------------------------------------------------------------------
+
+    def match(self, event: Event, *, seq: int | None = None, arrival: int | None = None) -> list[SubscriptionId]:
+        """Return the ids that the event satisfies; as of a seq and an arrival time (microseconds), where given."""
+        source = EventObjects([event])
+        as_of = (_one(seq), _one(arrival))
+        found: list[SubscriptionId] = []
+        for tier in self._tiers():
+            batch = tier.encoder.encode_one(event, *as_of)
+            matcher = SegmentMatcher(tier.segment, self._workspace)
+            numbers = matcher.match_one(batch, partial(self._check, tier, source))
+            found += tier.segment.ids[numbers].tolist()
+        self.work.events += 1
+        self.work.matches += len(found)
+        return found
+
+    def match_batch(self, events: Sequence[Event]) -> list[list[SubscriptionId]]:
+        return [ids for part in self.match_source(EventObjects(events)) for ids in part.lists()]
+
+    def match_arrow(
+        self,
+        batch: pa.RecordBatch,
+        *,
+        seq: Int64s | None = None,
+        arrival: Int64s | None = None,
+        threads: int = 1,
+        output_ids: int = OUTPUT_IDS,
+    ) -> Iterator[Matches]:
+        """Yield the matches of a record batch in the order of its rows, in chunks of about `output_ids` ids at most."""
+        source = EventColumns(batch, self.schema)
+        return self.match_source(source, seq=seq, arrival=arrival, threads=threads, output_ids=output_ids)
+
+    def match_source(
+        self,
+        source: EventSource,
+        *,
+        seq: Int64s | None = None,
+        arrival: Int64s | None = None,
+        threads: int = 1,
+        output_ids: int = OUTPUT_IDS,
+    ) -> Iterator[Matches]:
+        """Yield the matches of a batch of events, in chunks; `threads` share the events among them."""
+        tiers = self._tiers()
+        self.work.events += source.size
+        coded = [tier.encoder.encode(source, seq, arrival) for tier in tiers]
+        if len(tiers) == 1 and threads == 1:
+            parts = self._match_tier(tiers[0], coded[0], source, 0, output_ids, self._workspace)
+        else:
+            parts = self._match_tiers(tiers, coded, source, threads, output_ids)
+        for part in parts:
+            self.work.matches += len(part)
+            yield part
+
+    def _tiers(self) -> tuple[Tier, ...]:
+        tiers = self.index.tiers()
+        if self._merge_beside and len(tiers) > 1:
+            self.index.merge_in_background()
+        return tiers
+
+    def _check(self, tier: Tier, source: EventSource, number: int, events: Int64s) -> npt.NDArray[np.bool_]:
+        if tier.name not in self._checks:
+            self._checks[tier.name] = Checks(tier.segment.checks, self.schema)
+        return self._checks[tier.name].hold(number, source, events)
+
+    def _match_tier(
+        self, tier: Tier, coded: CodedBatch, source: EventSource, first: int, output_ids: int, workspace: Workspace
+    ) -> Iterator[Matches]:
+        """Yield the matches of coded events in one tier; the first of them is event `first` of the source."""
+
+        def check(number: int, events: Int64s) -> npt.NDArray[np.bool_]:
+            return self._check(tier, source, number, events + first)
+
+        matcher = SegmentMatcher(tier.segment, workspace)
+        ids = tier.segment.ids
+        for chunk in matcher.match(coded, check, output_ids):
+            yield Matches(first + chunk.first, chunk.offset.copy(), ids[chunk.numbers])
+
+    def _match_tiers(
+        self,
+        tiers: Sequence[Tier],
+        coded: Sequence[CodedBatch],
+        source: EventSource,
+        threads: int,
+        output_ids: int,
+    ) -> Iterator[Matches]:
+        """Yield the matches of all tiers, part by part of the events, so that none is larger than it should be."""
+        starts = range(0, source.size, max(1, min(EVENTS_AT_ONCE, -(-source.size // threads))))
+        if threads == 1:
+            for start in starts:
+                yield from self._match_part(tiers, coded, source, start, starts.step, output_ids, self._workspace)
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            workspaces = threading.local()
+
+            def run(start: int) -> list[Matches]:
+                if not hasattr(workspaces, "own"):
+                    workspaces.own = Workspace()
+                return list(self._match_part(tiers, coded, source, start, starts.step, output_ids, workspaces.own))
+
+            for parts in pool.map(run, starts):
+                yield from parts
+
+    def _match_part(
+        self,
+        tiers: Sequence[Tier],
+        coded: Sequence[CodedBatch],
+        source: EventSource,
+        start: int,
+        count: int,
+        output_ids: int,
+        workspace: Workspace,
+    ) -> Iterator[Matches]:
+        """Yield the matches of events start .. start+count-1 in all tiers."""
+        stop = min(source.size, start + count)
+        found = [
+            in_sequence(
+                list(self._match_tier(tier, batch.part(start, stop), source, start, output_ids, workspace)), start
+            )
+            for tier, batch in zip(tiers, coded, strict=True)
+        ]
+        yield joined(found, start, stop - start)
+
+
+def _one(number: int | None) -> Int64s | None:
+    return None if number is None else np.array([number], np.int64)
