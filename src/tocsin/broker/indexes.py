@@ -13,4 +13,8 @@ def open_index(store: Store, engine: str | Engine, folder: str | Path | None) ->
     del store, folder
     if isinstance(engine, Engine):
         return LiveIndex(engine)
-    return LiveIndex(DefinitionEngine())
+    if engine == "definition":
+        return LiveIndex(DefinitionEngine())
+    from tocsin.broker.columnar_engine import ColumnarEngine
+
+    return LiveIndex(ColumnarEngine())

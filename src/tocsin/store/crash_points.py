@@ -22,21 +22,27 @@ POINTS = (
 )
 
 
-def _wanted() -> tuple[str, int] | None:
-    setting = os.environ.get("TOCSIN_CRASH_POINT", "")
-    name, _, count = setting.partition(":")
-    return (name, int(count or 1)) if name else None
+class _Target:
+    """The place at which this process is to die, and how often it may still come by."""
+
+    def __init__(self) -> None:
+        name, _, count = os.environ.get("TOCSIN_CRASH_POINT", "").partition(":")
+        self.name: str | None = name or None
+        self.count = int(count or 1)
 
 
-_WANTED = _wanted()
-_passed = 0
+_target = _Target()
+
+
+def kill_at(name: str, count: int = 1) -> None:
+    """Have this process killed the `count`th time it comes by a crash point from now on."""
+    _target.name, _target.count = name, count
 
 
 def reach(name: str) -> None:
-    """Kill this process if the environment asks for it here; otherwise do nothing."""
-    if _WANTED is None or _WANTED[0] != name:
+    """Kill this process if it was asked for here; otherwise do nothing."""
+    if _target.name is None or _target.name != name:
         return
-    global _passed  # noqa: PLW0603 - how often this process came by
-    _passed += 1
-    if _passed >= _WANTED[1]:
+    _target.count -= 1
+    if _target.count <= 0:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,273 @@
+"""The store: one seq in the order of commits, tables as the migrations make them, and nothing weaker than durable."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import delete, select, text, update
+
+from tests.broker.market import car, open_broker, seqs_of
+from tests.clocks import ManualClock
+from tests.databases import new_database
+from tocsin.errors import ClockJumped, CursorExpired, NeedsUpgrade, StoreError, StoreFailed, WeakDurability
+from tocsin.store import Store, database, events
+from tocsin.store.backup import backup, restore
+from tocsin.store.check import check
+from tocsin.store.notifications import Matches, record_matches
+from tocsin.store.tables import accounts, leases, meta, metadata, notifications, subscriptions
+from tocsin.store.tables import events as event_log
+from tocsin.store.upgrade import upgrade
+
+# --- the seq ----------------------------------------------------------------------------------------------------------
+
+
+def test_readers_never_see_a_gap_or_a_late_commit(place: str) -> None:
+    """Writers in several threads and two stores draw and commit; whoever sees seq n sees everything up to n."""
+    one, two = Store.open(place), Store.open(place)
+
+    def write(number: int) -> None:
+        with (one, two)[number % 2].write() as transaction:
+            first = transaction.draw(1 + number % 3)
+            drawn = [(seq, seq.to_bytes(16, "big"), b"{}") for seq in range(first, transaction.seq + 1)]
+            events.add_events(transaction, 1, drawn)
+
+    def look() -> bool:
+        with one.read() as connection:
+            last = connection.execute(select(meta.c.seq)).scalar_one()
+            seqs = [event.seq for event in events.read_events(connection, 0, 10**6)]
+        return seqs == list(range(1, last + 1))
+
+    with ThreadPoolExecutor(6) as pool:
+        writing = [pool.submit(write, number) for number in range(60)]
+        looks = [look() for _ in range(20)]
+        for one_write in writing:
+            one_write.result(60)
+    assert all(looks)
+    assert look()
+    one.close()
+    two.close()
+
+
+def test_failed_transaction_gives_its_seqs_to_the_next(place: str) -> None:
+    store = Store.open(place)
+    with pytest.raises(ZeroDivisionError), store.write() as transaction:
+        transaction.draw(transaction.draw(5) // 0)
+    with store.write() as transaction:
+        assert transaction.draw() == 1
+    assert store.meta().seq == 1
+    store.close()
+
+
+def test_matches_are_recorded_once_however_a_batch_is_replayed_or_cut(place: str) -> None:
+    store = Store.open(place)
+    with store.write() as transaction:
+        transaction.draw(10)
+
+    def record(after: int, through: int) -> int:
+        seqs = range(after + 1, through + 1)
+        with store.write() as transaction:
+            return record_matches(transaction, after, through, Matches.of(seqs, [7] * len(seqs), [3] * len(seqs)))
+
+    assert [record(0, 4), record(0, 4), record(2, 7), record(7, 7), record(5, 10)] == [4, 0, 3, 0, 3]
+    with pytest.raises(StoreError, match="not all matched"):
+        record(11, 12)
+    store.close()
+
+
+# --- durability -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weak", [":memory:", "sqlite://", "sqlite:///:memory:", "sqlite:///x.db?synchronous=OFF"])
+def test_weaker_sqlite_is_refused(weak: str) -> None:
+    with pytest.raises(WeakDurability):
+        Store.open(weak)
+
+
+def test_sqlite_that_does_not_take_our_settings_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(database.SQLITE_SETTINGS, "query_only", "ON")
+    monkeypatch.setitem(database.SQLITE_DURABILITY, "journal_mode", "off")
+    monkeypatch.setitem(database.SQLITE_DURABILITY, "synchronous", 7)  # no such level: SQLite keeps what it has
+    with pytest.raises(WeakDurability, match="synchronous"):
+        Store.open(tmp_path / "store.db")
+
+
+@pytest.mark.parametrize("weak", ["off", "local"])
+def test_weaker_postgres_is_refused(postgres: str, weak: str) -> None:
+    place = new_database(postgres)
+    with pytest.raises(WeakDurability, match="synchronous_commit"):
+        Store.open(f"{place}&options=-csynchronous_commit%3D{weak}")
+
+
+@pytest.mark.parametrize("wrong", ["mysql://localhost/x", "postgresql://[", "nonsense://x"])
+def test_what_is_no_store_is_refused(wrong: str) -> None:
+    with pytest.raises(StoreError):
+        Store.open(wrong)
+
+
+def test_place_that_cannot_be_written_is_a_clean_error(tmp_path: Path) -> None:
+    with pytest.raises(StoreFailed):
+        Store.open(tmp_path / "no such folder" / "store.db")
+    with pytest.raises(StoreFailed):
+        Store.open("postgresql://nobody@127.0.0.1:1/nothing")
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def test_migrations_make_exactly_the_tables(place: str) -> None:
+    store = Store.open(place)
+    with store.read() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+    store.close()
+
+
+def test_older_store_is_not_opened_until_it_is_upgraded(place: str) -> None:
+    Store.open(place).close()
+    engine = database.connect(place)
+    with engine.connect().execution_options(**{database.WRITE: True}) as connection, connection.begin():
+        connection.execute(text("UPDATE alembic_version SET version_num = '0000'"))
+    with pytest.raises(NeedsUpgrade):
+        Store.open(place)
+    with engine.connect().execution_options(**{database.WRITE: True}) as connection, connection.begin():
+        connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+    engine.dispose()
+    assert upgrade(place) == ("0001", "0001")
+    Store.open(place).close()
+
+
+def test_crash_in_the_middle_of_an_upgrade_leaves_nothing_half_made(place: str) -> None:
+    code = "import sys; from tocsin.store import Store; Store.open(sys.argv[1])"
+    environment = {**os.environ, "TOCSIN_CRASH_POINT": "migration.mid-upgrade"}
+    run = subprocess.run([sys.executable, "-c", code, place], env=environment, check=False)
+    assert run.returncode == -signal.SIGKILL
+    with open_broker(place) as broker:
+        assert broker.publish(car(1)).accepted
+        assert check(broker.store) == []
+
+
+# --- clock ------------------------------------------------------------------------------------------------------------
+
+
+def test_clock_absurdly_far_ahead_is_refused_until_accepted(place: str) -> None:
+    clock = ManualClock()
+    with open_broker(place, clock) as broker:
+        mine = broker.subscribe("car", owner="ada")
+    clock.reboot(wall_jump_seconds=400 * 86400)
+    with pytest.raises(ClockJumped):
+        open_broker(place, clock)
+    clock.jump(-400 * 86400)
+    with open_broker(place, clock) as broker:
+        event = broker.publish(car(1))
+        assert seqs_of(broker, "ada") == [(event.seq, mine.id)]
+    clock.reboot(wall_jump_seconds=400 * 86400)
+    with open_broker(place, clock, accept_clock=True) as broker:
+        assert broker.sweep() == [mine.id]
+
+
+def test_two_machines_share_one_clock_that_never_goes_back(place: str) -> None:
+    ahead, behind = ManualClock(), ManualClock()
+    ahead.jump(3600)
+    one, two = Store.open(place, machine=ahead), Store.open(place, machine=behind)
+    times = []
+    for store in (one, two, one, two, two):
+        with store.write() as transaction:
+            transaction.draw()
+            times.append(transaction.now_us)
+    assert times == sorted(times)
+    one.close()
+    two.close()
+
+
+# --- backup, restore, check -------------------------------------------------------------------------------------------
+
+
+def filled(place: str, clock: ManualClock) -> list[tuple[int, int]]:
+    """Make a store with a bit of everything; return what ada has."""
+    with open_broker(place, clock) as broker:
+        broker.subscribe_all(["car", "car where price < 3"], owner="ada")
+        gone = broker.subscribe("car", owner="bob")
+        broker.publish([car(price) for price in range(5)], idempotency_key="k")
+        broker.publish([car("x")], atomic=False)  # type: ignore[arg-type]
+        broker.unsubscribe(gone)
+        broker.acknowledge("bob", broker.oldest_cursor())
+        return seqs_of(broker, "ada")
+
+
+def test_backup_restored_elsewhere_is_the_same_store_in_a_new_incarnation(place: str, tmp_path: Path) -> None:
+    clock = ManualClock()
+    expected = filled(place, clock)
+    with open_broker(place, clock) as broker:
+        seq = backup(place, tmp_path / "b.backup")  # while it is in use
+        assert seq == broker.store.meta().seq
+        cursor = broker.notifications("ada").cursor
+        broker.publish(car(1))
+    restored = str(tmp_path / "restored.db")
+    assert restore(restored, tmp_path / "b.backup") == seq
+    with open_broker(restored, clock) as broker:
+        assert seqs_of(broker, "ada") == expected
+        assert check(broker.store) == []
+        with pytest.raises(CursorExpired, match="restored"):
+            broker.notifications("ada", cursor=cursor)
+        assert broker.publish(car(1)).seq == seq + 1
+
+
+def test_backup_moves_a_store_from_sqlite_to_postgres(tmp_path: Path, postgres: str) -> None:
+    clock = ManualClock()
+    expected = filled(str(tmp_path / "store.db"), clock)
+    backup(tmp_path / "store.db", tmp_path / "b.backup")
+    place = new_database(postgres)
+    restore(place, tmp_path / "b.backup")
+    with open_broker(place, clock) as broker:
+        assert seqs_of(broker, "ada") == expected
+        broker.subscribe("car", owner="new")
+        assert check(broker.store) == []
+
+
+def test_backup_and_restore_overwrite_nothing(tmp_path: Path) -> None:
+    place = tmp_path / "store.db"
+    filled(str(place), ManualClock())
+    backup(place, tmp_path / "b.backup")
+    with pytest.raises(StoreError, match="exists"):
+        backup(place, tmp_path / "b.backup")
+    with pytest.raises(StoreError, match="exists"):
+        restore(place, tmp_path / "b.backup")
+    with pytest.raises(StoreError, match="no backup"):
+        restore(tmp_path / "new.db", tmp_path / "absent")
+
+
+@pytest.mark.parametrize(
+    ("damage", "found"),
+    [
+        (update(meta).values(seq=1), "the last seq given is 1"),
+        (update(leases).values(deleted_seq=5, changed_seq=5), "snapshot rule"),
+        (update(subscriptions).values(tree=b'{"event_types":["boat"]}'), "boat"),
+        (update(notifications).values(part=99, body=b"xx"), "is not one"),
+        (delete(event_log).where(event_log.c.seq > 6), "events that are not there"),
+        (update(event_log).values(arrival_us=-event_log.c.seq), "arrived before"),
+    ],
+)
+def test_check_finds_damage(tmp_path: Path, damage: object, found: str) -> None:
+    filled(str(tmp_path / "store.db"), ManualClock())
+    store = Store.open(tmp_path / "store.db", machine=ManualClock())
+    assert check(store) == []
+    with store.engine.connect().execution_options(**{database.WRITE: True}) as connection, connection.begin():
+        connection.execute(damage)  # type: ignore[call-overload]
+    assert any(found in problem for problem in check(store))
+    store.close()
+
+
+def test_accounts_have_names_and_numbers(place: str) -> None:
+    with open_broker(place) as broker:
+        broker.subscribe("car", owner="ada")
+        with broker.store.read() as connection:
+            assert [tuple(row) for row in connection.execute(select(accounts.c.name, accounts.c.role))] == [
+                ("ada", "member")
+            ]
