@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 # A column's atoms are dense (numbered by code, the same in all blocks) up to so many codes: equalities cost nothing
 # to fill, ranges cost a pass over all their codes.
 DENSE_CODES = {EQ: 8192}
-DENSE_CODES_OTHERWISE = 256
+DENSE_CODES_OTHERWISE = 512
 DENSE_ATOMS = 32_768
 ATOM_NUMBERS = 65_536
 
@@ -294,9 +294,13 @@ def _add_columns(
     sections[Section.BUCKETS] = np.array(records, np.int32).reshape(-1)
     sections[Section.BOUNDARIES] = np.concatenate(parts)
     columns = np.zeros((len(table.columns), 4), np.int32)
+    groups = sections[Section.GROUPS].reshape(-1, 4)
+    # Columns that only simple groups test are read through those: see matching/columnar/events.py.
+    read = {*schemas[:, SchemaField.COLUMN : SchemaField.COLUMN + MAX_WIDTH].reshape(-1).tolist()}
+    read |= {*groups[scalars[Scalar.SIMPLE_GROUPS] :, 0].tolist()}
     slot = multiples = 0
     for c, column in enumerate(table.columns):
-        columns[c] = 2 * len(column.constants) + 1, slot, multiples if column.multiple else -1, 1
+        columns[c] = 2 * len(column.constants) + 1, slot, multiples if column.multiple else -1, c in read
         # A multiple column has three slots: its least code, its greatest code, and whether it is present.
         slot += 3 if column.multiple else 1
         multiples += column.multiple

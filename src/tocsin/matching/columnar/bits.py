@@ -168,7 +168,7 @@ _LANES = _selected_lanes()
 def append_selected_portable(word: np.uint64, numbers: Numbers, row: int, out: Numbers, p: int) -> int:
     """Append numbers[row + bit] for each bit set in the word; return the new end."""
     while word:
-        out[p] = numbers[row + count_zeros(word)]
+        out[np.uint64(p)] = numbers[np.uint64(row + count_zeros(word))]
         p += 1
         word &= word - ONE
     return p

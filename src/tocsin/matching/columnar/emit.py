@@ -20,9 +20,10 @@ from tocsin.index.layout import (
     uint8_section,
     uint16_section,
 )
-from tocsin.matching.columnar.bits import Numbers, Words, append_selected
+from tocsin.matching.columnar.bits import Numbers, Words, append_selected, copy_8
 from tocsin.matching.columnar.events import Matrix
 from tocsin.matching.columnar.fill import (
+    Atoms,
     Int32s,
     Int64s,
     Truth,
@@ -33,31 +34,55 @@ from tocsin.matching.columnar.fill import (
 from tocsin.matching.columnar.join import DIRECT, DIRECT_ROWS, SPARSE, VISITS, WORDS, Runs
 from tocsin.matching.columnar.probe import probe
 
-Atoms = npt.NDArray[np.uint16]
 
 
 @helper
 def append_rows(
     atoms: Atoms, data: int, width: int, rows: int, truth: Truth, numbers: Numbers, row: int, out: Numbers, p: int
 ) -> int:
-    """Append the numbers of rows whose atoms all hold; writes one number beyond the end; return the new end."""
+    """Append the numbers of rows whose atoms all hold; writes one number beyond the end; return the new end.
+
+    Without a branch, for rows of which many hold.
+    """
+    at, step, end = np.uint64(data), np.uint64(width), np.uint64(p)
+    one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
+    first = np.uint64(row)
     if width == 2:
-        for r in range(rows):
-            out[p] = numbers[row + r]
-            p += np.int64(truth[atoms[data + 2 * r]] & truth[atoms[data + 2 * r + 1]])
+        for r in range(np.uint64(rows)):
+            out[end] = numbers[first + r]
+            end += np.uint64(truth[atoms[at]] & truth[atoms[at + one]])
+            at += step
     elif width == 3:
-        for r in range(rows):
-            at = data + 3 * r
-            out[p] = numbers[row + r]
-            p += np.int64(truth[atoms[at]] & truth[atoms[at + 1]] & truth[atoms[at + 2]])
+        for r in range(np.uint64(rows)):
+            out[end] = numbers[first + r]
+            end += np.uint64(truth[atoms[at]] & truth[atoms[at + one]] & truth[atoms[at + two]])
+            at += step
     else:
-        for r in range(rows):
-            at = data + width * r
-            out[p] = numbers[row + r]
-            holds = truth[atoms[at]] & truth[atoms[at + 1]] & truth[atoms[at + 2]]
-            for z in range(3, width):
+        for r in range(np.uint64(rows)):
+            out[end] = numbers[first + r]
+            holds = truth[atoms[at]] & truth[atoms[at + one]] & truth[atoms[at + two]] & truth[atoms[at + three]]
+            for z in range(np.uint64(4), step):
                 holds &= truth[atoms[at + z]]
-            p += np.int64(holds)
+            end += np.uint64(holds)
+            at += step
+    return np.int64(end)
+
+
+@helper
+def append_few_rows(
+    atoms: Atoms, data: int, width: int, rows: int, truth: Truth, numbers: Numbers, row: int, out: Numbers, p: int
+) -> int:
+    """As append_rows, for rows of which few hold: their numbers are not even read."""
+    at, step = np.uint64(data), np.uint64(width)
+    for r in range(rows):
+        if truth[atoms[at]]:
+            holds = truth[atoms[at + np.uint64(1)]]
+            for z in range(np.uint64(2), step):
+                holds &= truth[atoms[at + z]]
+            if holds:
+                out[p] = numbers[row + r]
+                p += 1
+        at += step
     return p
 
 
@@ -98,7 +123,7 @@ def append_block(
         if rows >= 512:
             lead = np.searchsorted(lead_stripe, s)
         if lead == len(lead_stripe) or lead_stripe[lead] != s:
-            p = append_rows(atoms, data, width, rows, truth, numbers, row, out, p)
+            p = append_few_rows(atoms, data, width, rows, truth, numbers, row, out, p)
             counters[DIRECT_ROWS] += rows
             counters[WORDS] += rows * width
             continue
@@ -113,7 +138,7 @@ def append_block(
 
 @kernel
 def emit(
-    buffer: Bytes, directory: Directory, slots: Matrix, offset: Int64s, codes: Int32s, first_event: int,
+    buffer: Bytes, directory: Directory, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s, first_event: int,
     start: int, stop: int, bitmaps: Words, sparse: Int32s, runs: Runs, list_ends: Int32s, truth: Truth,
     out: Numbers, ends: Int64s, counters: Int64s, room_needed: Int64s,
 ) -> int:  # fmt: skip
@@ -141,23 +166,13 @@ def emit(
     lead_start = int32_section(buffer, directory, Section.LEAD_START)
     lead_row = int32_section(buffer, directory, Section.LEAD_ROW)
     dense_atoms = directory[SCALARS + Scalar.DENSE_ATOMS]
-    dense_groups, simple = directory[SCALARS + Scalar.GROUPS], directory[SCALARS + Scalar.SIMPLE_GROUPS]
+    dense_groups = directory[SCALARS + Scalar.GROUPS]
     heads = list_ends[0]
     truth[TRUE_ATOM] = 1
     p = np.int64(0)
     ends[0] = 0
     for e in range(start, stop):
-        need = np.int64(64)
-        run = heads[e - first_event]
-        while run >= 0:
-            mark = runs[run, 2]
-            if mark >= 0:
-                need += np.int64(runs[run, 1]) << 6
-            elif mark == SPARSE:
-                need += runs[run, 1]
-            else:
-                need += stripe_row[block_stripe[runs[run, 3] + 1]] - stripe_row[block_stripe[runs[run, 3]]]
-            run = runs[run, 0]
+        need = np.int64(list_ends[2, e - first_event])
         if p + need > len(out):
             room_needed[0] = need
             return e
@@ -168,8 +183,8 @@ def emit(
             if mark >= 0:
                 p = append_bitmap(bitmaps, position, length, numbers, mark, out, p)
             elif mark == SPARSE:
-                for i in range(length):
-                    out[p + i] = sparse[position + i]
+                for i in range(0, length, 8):
+                    copy_8(sparse, position + i, out, p + i)
                 p += length
             else:
                 if not filled:
@@ -190,7 +205,7 @@ def emit(
 
 @kernel
 def match_one(
-    buffer: Bytes, directory: Directory, slots: Matrix, offset: Int64s, codes: Int32s, truth: Truth,
+    buffer: Bytes, directory: Directory, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s, truth: Truth,
     visits: Words, out: Numbers, counters: Int64s,
 ) -> int:  # fmt: skip
     """Write the numbers that event 0 matches into out (which has room for all rows); return how many."""
@@ -214,9 +229,9 @@ def match_one(
     lead_start = int32_section(buffer, directory, Section.LEAD_START)
     lead_row = int32_section(buffer, directory, Section.LEAD_ROW)
     dense_atoms = directory[SCALARS + Scalar.DENSE_ATOMS]
-    dense_groups, simple = directory[SCALARS + Scalar.GROUPS], directory[SCALARS + Scalar.SIMPLE_GROUPS]
+    dense_groups = directory[SCALARS + Scalar.GROUPS]
     truth[TRUE_ATOM] = 1
-    n = probe(buffer, directory, slots, offset, codes, 0, 1, visits)
+    n = probe(buffer, directory, slots, simple, offset, codes, 0, 1, visits)
     if n < 0:
         return -1
     fill_dense_truth(truth, groups, simple, dense_groups, columns, slots, offset, codes, 0)

@@ -20,6 +20,7 @@ from tocsin.matching.columnar.probe import count_at_most
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Truth = npt.NDArray[np.uint8]
+Atoms = npt.NDArray[np.uint16]
 
 SOME_IN, SOME_OF, NONE_OF = int(PredicateKind.SOME_IN), int(PredicateKind.SOME_OF), int(PredicateKind.NONE_OF)
 PRESENT, ABSENT = int(PredicateKind.PRESENT), int(PredicateKind.ABSENT)
@@ -55,20 +56,40 @@ def generic_holds(
     return some == (kind == SOME_IN or kind == SOME_OF)
 
 
-@inlined
-def fill_simple_words(words: Words, slots: Matrix, slot: int, base: int, events: Int32s, m: int) -> None:
-    """Fill the words of a dense EQ group of a unique column."""
+@helper
+def fill_simple_words(words: Words, simple: Atoms, events: Int32s, m: int, count: int) -> None:
+    """Fill the words of all simple groups."""
     bit = ONE
-    for i in range(m):
-        words[base + slots[events[i], slot]] |= bit
+    for i in range(np.uint64(m)):
+        e = np.uint64(events[i])
+        for g in range(np.uint64(count)):
+            words[simple[e, g]] |= bit
+        bit <<= ONE
+
+
+@helper
+def clear_simple_words(words: Words, simple: Atoms, events: Int32s, m: int, count: int) -> None:
+    """Zero what fill_simple_words set."""
+    for i in range(np.uint64(m)):
+        e = np.uint64(events[i])
+        for g in range(np.uint64(count)):
+            words[simple[e, g]] = np.uint64(0)
+
+
+@inlined
+def fill_some_simple_words(words: Words, simple: Atoms, g: int, events: Int32s, m: int) -> None:
+    """Fill the words of one simple group."""
+    bit = ONE
+    for i in range(np.uint64(m)):
+        words[simple[np.uint64(events[i]), g]] |= bit
         bit <<= ONE
 
 
 @inlined
-def clear_simple_words(words: Words, slots: Matrix, slot: int, base: int, events: Int32s, m: int) -> None:
-    """Zero what fill_simple_words set."""
-    for i in range(m):
-        words[base + slots[events[i], slot]] = np.uint64(0)
+def clear_some_simple_words(words: Words, simple: Atoms, g: int, events: Int32s, m: int) -> None:
+    """Zero what fill_some_simple_words set."""
+    for i in range(np.uint64(m)):
+        words[simple[np.uint64(events[i]), g]] = np.uint64(0)
 
 
 @inlined
@@ -136,47 +157,75 @@ def clear_dense_words(
                 words[first + 1 + codes[j]] = np.uint64(0)
 
 
+@helper
+def rank_all(values: Int32s, start: int, count: int, limits: Int32s, ranks: Int32s, m: int) -> None:
+    """ranks[i] = how many of values[start : start + count] (ascending) are <= limits[i], for i < m.
+
+    All searches take the same steps, so that they run side by side.
+    """
+    ranks[:m] = 0
+    left = count
+    while left > 1:
+        half = left >> 1
+        last = start + half - 1
+        for i in range(np.uint64(m)):
+            ranks[i] += np.int32(half) * np.int32(values[np.uint64(last + ranks[i])] <= limits[i])
+        left -= half
+    for i in range(np.uint64(m)):
+        ranks[i] += np.int32(values[np.uint64(start + ranks[i])] <= limits[i])
+
+
 @inlined
 def fill_local_words(
     words: Words, first: int, kind: int, column: int, values: Int32s, start: int, count: int, columns: Int32s,
     slots: Matrix, offset: Int64s, codes: Int32s, generic: Int32s, set_offset: Int32s, set_low: Int32s,
-    set_high: Int32s, events: Int32s, m: int,
+    set_high: Int32s, events: Int32s, m: int, limits: Int32s, ranks: Int32s,
 ) -> None:  # fmt: skip
     """Fill the words first .. first+count-1 of one local group, whose atoms have values[start : start + count]."""
     slot, multiple = columns[4 * column + 1], columns[4 * column + 2]
     words[first : first + count] = np.uint64(0)
     absent = np.uint64(0)
-    for i in range(m):
-        e = np.int64(events[i])
-        bit = ONE << np.uint64(i)
-        if kind == GENERIC:
+    if kind == GE:
+        greatest = slot if multiple < 0 else slot + 1
+        for i in range(np.uint64(m)):
+            limits[i] = slots[events[i], greatest]
+        rank_all(values, start, count, limits, ranks, m)
+        for i in range(np.uint64(m)):
+            if ranks[i]:
+                words[np.uint64(first + ranks[i] - 1)] |= ONE << i
+    elif kind == LE:
+        for i in range(np.uint64(m)):
+            limits[i] = slots[events[i], slot] - 1
+        rank_all(values, start, count, limits, ranks, m)
+        for i in range(np.uint64(m)):
+            if limits[i] >= -1 and ranks[i] < count:
+                words[np.uint64(first + ranks[i])] |= ONE << i
+    elif kind == GENERIC:
+        for i in range(np.uint64(m)):
+            e = np.int64(events[i])
             for v in range(count):
-                if generic_holds(generic, set_offset, set_low, set_high, columns, values[start + v], slots, offset, codes, e):
-                    words[first + v] |= bit
-        elif kind == GE:
-            code = np.int64(slots[e, slot if multiple < 0 else slot + 1])
-            rank = count_at_most(values, start, count, code)
-            if rank:
-                words[first + rank - 1] |= bit
-        elif kind == LE:
-            code = np.int64(slots[e, slot])
-            rank = count_at_most(values, start, count, code - 1)
-            if code >= 0 and rank < count:
-                words[first + rank] |= bit
-        elif multiple < 0:
-            code = np.int64(slots[e, slot])
-            rank = count_at_most(values, start, count, code)
-            if code < 0:
-                absent |= bit
-            if rank and values[start + rank - 1] == code:
-                words[first + rank - 1] |= bit
-        else:
+                holds = generic_holds(
+                    generic, set_offset, set_low, set_high, columns, values[start + v], slots, offset, codes, e
+                )
+                words[first + v] |= np.uint64(holds) << i
+    elif multiple < 0:
+        for i in range(np.uint64(m)):
+            limits[i] = slots[events[i], slot]
+        rank_all(values, start, count, limits, ranks, m)
+        for i in range(np.uint64(m)):
+            if limits[i] < 0:
+                absent |= ONE << i
+            if ranks[i] and values[np.uint64(start + ranks[i] - 1)] == limits[i]:
+                words[np.uint64(first + ranks[i] - 1)] |= ONE << i
+    else:
+        for i in range(np.uint64(m)):
+            e = np.int64(events[i])
             if slots[e, slot + 2] == 0:
-                absent |= bit
+                absent |= ONE << i
             for j in range(offset[multiple, e], offset[multiple, e + 1]):
-                rank = count_at_most(values, start, count, np.int64(codes[j]))
+                rank = count_at_most(values, start, count, codes[j])
                 if rank and values[start + rank - 1] == codes[j]:
-                    words[first + rank - 1] |= bit
+                    words[first + rank - 1] |= ONE << i
     word = np.uint64(0)
     if kind == GE:
         for v in range(first + count - 1, first - 1, -1):
@@ -194,13 +243,13 @@ def fill_local_words(
 
 @inlined
 def fill_dense_truth(
-    truth: Truth, groups: Int32s, simple: int, count: int, columns: Int32s, slots: Matrix, offset: Int64s,
+    truth: Truth, groups: Int32s, simple: Atoms, count: int, columns: Int32s, slots: Matrix, offset: Int64s,
     codes: Int32s, e: int,
 ) -> None:  # fmt: skip
     """Fill the bytes of all dense groups for event e."""
-    for g in range(simple):
-        truth[groups[4 * g + 2] + 1 + slots[e, columns[4 * groups[4 * g] + 1]]] = 1
-    for g in range(simple, count):
+    for g in range(np.uint64(simple.shape[1])):
+        truth[simple[e, g]] = 1
+    for g in range(simple.shape[1], count):
         column, kind, first = groups[4 * g], groups[4 * g + 1], np.int64(groups[4 * g + 2])
         if first < 0:
             continue
@@ -230,13 +279,13 @@ def fill_dense_truth(
 
 @inlined
 def clear_dense_truth(
-    truth: Truth, groups: Int32s, simple: int, count: int, columns: Int32s, slots: Matrix, offset: Int64s,
+    truth: Truth, groups: Int32s, simple: Atoms, count: int, columns: Int32s, slots: Matrix, offset: Int64s,
     codes: Int32s, e: int,
 ) -> None:  # fmt: skip
     """Zero what fill_dense_truth set in EQ groups."""
-    for g in range(simple):
-        truth[groups[4 * g + 2] + 1 + slots[e, columns[4 * groups[4 * g] + 1]]] = 0
-    for g in range(simple, count):
+    for g in range(np.uint64(simple.shape[1])):
+        truth[simple[e, g]] = 0
+    for g in range(simple.shape[1], count):
         column, kind, first = groups[4 * g], groups[4 * g + 1], np.int64(groups[4 * g + 2])
         if first < 0 or kind != EQ:
             continue

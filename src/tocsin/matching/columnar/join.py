@@ -5,7 +5,8 @@ runs, one list of runs per event, until emit.py writes them out event by event. 
     bitmap   bits of consecutive rows      (length in words, first row, position in `bitmaps`)
     sparse   subscription numbers          (length, -1, position in `sparse`)
     direct   a block still to be evaluated (-, -2, block), where a tile would cost more than testing its rows
-runs[r] = next run of the same event (-1: none), length, first row or mark, position.
+runs[r] = next run of the same event (-1: none), length, first row or mark, position. list_ends holds per event its
+first run, its last run, and how many numbers its runs may give at most (and a margin).
 """
 
 from __future__ import annotations
@@ -29,13 +30,16 @@ from tocsin.index.rows import SMALL_BLOCK
 from tocsin.matching.columnar.bits import ONE, Words, count_ones, count_zeros, transpose
 from tocsin.matching.columnar.events import Matrix
 from tocsin.matching.columnar.fill import (
+    Atoms,
     Int32s,
     Int64s,
     clear_dense_words,
     clear_simple_words,
+    clear_some_simple_words,
     fill_dense_words,
     fill_local_words,
     fill_simple_words,
+    fill_some_simple_words,
     tile_mask,
 )
 from tocsin.matching.columnar.workspace import CHUNK_ROWS
@@ -51,33 +55,43 @@ NEEDS_BITMAPS, NEEDS_SPARSE, NEEDS_RUNS = 1, 2, 3
 
 
 @helper
-def and_words(results: Words, words: Words, atoms: npt.NDArray[np.uint16], data: int, width: int, rows: int) -> int:
-    """results[r] = AND of words[atom] over the atoms of row r; return the number of bits set in all results."""
+def and_words(
+    results: Words, first: int, words: Words, atoms: Atoms, data: int, width: int, rows: int
+) -> int:
+    """results[first + r] = AND of words[atom] over the atoms of row r; return the number of bits set in all results.
+
+    Positions are unsigned: signed ones would be tested for being negative at every access.
+    """
     total = 0
+    at, step = np.uint64(data), np.uint64(width)
+    one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
     if width == 2:
-        for r in range(rows):
-            word = words[atoms[data + 2 * r]] & words[atoms[data + 2 * r + 1]]
+        for r in range(np.uint64(first), np.uint64(first + rows)):
+            word = words[atoms[at]] & words[atoms[at + one]]
             results[r] = word
             total += count_ones(word)
+            at += step
     elif width == 3:
-        for r in range(rows):
-            word = words[atoms[data + 3 * r]] & words[atoms[data + 3 * r + 1]] & words[atoms[data + 3 * r + 2]]
+        for r in range(np.uint64(first), np.uint64(first + rows)):
+            word = words[atoms[at]] & words[atoms[at + one]] & words[atoms[at + two]]
             results[r] = word
             total += count_ones(word)
+            at += step
     elif width == 4:
-        for r in range(rows):
-            at = data + 4 * r
-            word = words[atoms[at]] & words[atoms[at + 1]] & words[atoms[at + 2]] & words[atoms[at + 3]]
+        for r in range(np.uint64(first), np.uint64(first + rows)):
+            word = words[atoms[at]] & words[atoms[at + one]] & words[atoms[at + two]] & words[atoms[at + three]]
             results[r] = word
             total += count_ones(word)
+            at += step
     else:
-        for r in range(rows):
-            at = data + width * r
-            word = words[atoms[at]] & words[atoms[at + 1]] & words[atoms[at + 2]] & words[atoms[at + 3]]
-            for z in range(4, width):
+        for r in range(np.uint64(first), np.uint64(first + rows)):
+            word = words[atoms[at]] & words[atoms[at + one]] & words[atoms[at + two]] & words[atoms[at + three]]
+            word &= words[atoms[at + four]]
+            for z in range(np.uint64(5), step):
                 word &= words[atoms[at + z]]
             results[r] = word
             total += count_ones(word)
+            at += step
     return total
 
 
@@ -86,6 +100,31 @@ def transpose_all(results: Words, length: int, bitmaps: Words, position: int, st
     """Bit r of word b of event e's bitmap = bit e of results[64 * b + r]; event e's starts at position + e * stride."""
     for b in range(length):
         transpose(results, b << 6, bitmaps, position + b, stride)
+
+
+@helper
+def extract(results: Words, rows: int, pairs: Int32s, count: Int64s) -> None:
+    """List the bits set as pairs (event, row), by row; count[e + 1] is the number of bits of event e."""
+    z = np.uint64(0)
+    for r in range(np.uint64(rows)):
+        word = results[r]
+        while word:
+            e = count_zeros(word)
+            word &= word - ONE
+            pairs[z], pairs[z + ONE] = e, r
+            count[np.uint64(e + 1)] += 1
+            z += np.uint64(2)
+
+
+@helper
+def distribute(
+    pairs: Int32s, total: int, place: Int64s, numbers: Int32s, row: int, sparse: Int32s, position: int
+) -> None:
+    """Write the number of each pair's row to its event's next place."""
+    for z in range(np.uint64(0), np.uint64(2 * total), np.uint64(2)):
+        e = np.uint64(pairs[z])
+        sparse[np.uint64(position + place[e])] = numbers[np.uint64(row + pairs[z + ONE])]
+        place[e] += 1
 
 
 @inlined
@@ -116,7 +155,7 @@ def worth_a_tile(events: int, rows: int) -> bool:
 
 @kernel
 def join(
-    buffer: Bytes, directory: Directory, slots: Matrix, offset: Int64s, codes: Int32s, first_event: int,
+    buffer: Bytes, directory: Directory, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s, first_event: int,
     last_event: int, visits: Words, n: int, words: Words, results: Words, pairs: Int32s, bitmaps: Words,
     sparse: Int32s, runs: Runs, list_ends: npt.NDArray[np.int32], counters: Int64s, needs: Int64s,
 ) -> int:  # fmt: skip
@@ -143,8 +182,9 @@ def join(
     set_low = int32_section(buffer, directory, Section.SET_LOW)
     set_high = int32_section(buffer, directory, Section.SET_HIGH)
     dense_atoms = directory[SCALARS + Scalar.DENSE_ATOMS]
-    heads, tails = list_ends[0], list_ends[1]
+    heads, tails, room = list_ends[0], list_ends[1], list_ends[2]
     heads[: last_event - first_event] = -1
+    room[: last_event - first_event] = 64
     # Bound the memory first, so that nothing below has to stop halfway.
     need_bitmaps, need_sparse, need_runs = np.int64(64), np.int64(64), np.int64(64)
     i = 0
@@ -153,13 +193,13 @@ def join(
         while j < n and visits[j] >> np.uint64(32) == block:
             j += 1
         rows = np.int64(stripe_row[block_stripe[block + ONE]] - stripe_row[block_stripe[block]])
-        stripes = np.int64(block_stripe[block + ONE] - block_stripe[block]) + rows // CHUNK_ROWS
+        chunks = rows // CHUNK_ROWS + 1
         while i < j:
             m = min(64, j - i)
             if worth_a_tile(m, rows):
-                need_bitmaps += 64 * bitmap_stride((rows >> 6) + 1) + 64 * 9 * stripes
+                need_bitmaps += 64 * bitmap_stride((rows >> 6) + 1) + 64 * 9 * chunks
                 need_sparse += rows
-                need_runs += m * stripes
+                need_runs += m * chunks
             else:
                 need_runs += m
             i += m
@@ -171,7 +211,8 @@ def join(
     if need_runs > len(runs):
         return NEEDS_RUNS
     count, events = np.zeros(65, np.int64), np.zeros(64, np.int32)
-    simple = directory[SCALARS + Scalar.SIMPLE_GROUPS]
+    limits, ranks = np.zeros(64, np.int32), np.zeros(64, np.int32)
+    all_simple = directory[SCALARS + Scalar.SIMPLE_GROUPS]
     used_bitmaps, used_sparse, used_runs = np.int64(0), np.int64(0), np.int64(0)
     words[0] = np.uint64(0)
     i = 0
@@ -187,16 +228,24 @@ def join(
                 for z in range(i, i + m):
                     event = np.int64(visits[z] & np.uint64(0xFFFFFFFF)) - first_event
                     used_runs = add_run(runs, used_runs, heads, tails, event, 0, DIRECT, block)
+                    room[event] += rows
                 i += m
                 continue
             words[1] = tile_mask(m)
             for z in range(m):
                 events[z] = np.int64(visits[i + z] & np.uint64(0xFFFFFFFF))
-            for z in range(block_dense[block], block_dense[block + 1]):
+            # Simple groups come first in the list. Where a block uses most of them, filling all is cheapest.
+            first_dense, simple_used = np.int64(block_dense[block]), np.int64(0)
+            while first_dense + simple_used < block_dense[block + 1] and dense_list[first_dense + simple_used] < all_simple:
+                simple_used += 1
+            whole = 2 * simple_used >= all_simple and simple_used > 0
+            if whole:
+                fill_simple_words(words, simple, events, m, all_simple)
+                first_dense += simple_used
+            for z in range(first_dense, block_dense[block + 1]):
                 g = np.int64(dense_list[z])
-                if g < simple:
-                    slot, base = columns[4 * groups[4 * g] + 1], groups[4 * g + 2] + 1
-                    fill_simple_words(words, slots, slot, base, events, m)
+                if g < all_simple:
+                    fill_some_simple_words(words, simple, g, events, m)
                 else:
                     fill_dense_words(words, groups[4 * g : 4 * g + 4], columns, slots, offset, codes, events, m)
             first_value = local_start[block_local[block]]
@@ -205,60 +254,58 @@ def join(
                 fill_local_words(
                     words, dense_atoms + local_start[z] - first_value, groups[4 * g + 1], groups[4 * g], local_value,
                     np.int64(local_start[z]), np.int64(local_start[z + 1] - local_start[z]), columns, slots, offset,
-                    codes, generic, set_offset, set_low, set_high, events, m,
+                    codes, generic, set_offset, set_low, set_high, events, m, limits, ranks,
                 )  # fmt: skip
             counters[TILES] += 1
             counters[TILE_ROWS] += rows
-            for s in range(block_stripe[block], block_stripe[block + 1]):
-                width, data = np.int64(stripe_width[s]), np.int64(stripe_data[s])
-                row, end = np.int64(stripe_row[s]), np.int64(stripe_row[s + 1])
-                counters[WORDS] += (end - row) * width
-                while row < end:
-                    chunk = min(end - row, CHUNK_ROWS)
-                    total = and_words(results, words, atoms, data, width, chunk)
-                    if total == 0:
-                        pass
-                    elif 4 * total <= chunk:
-                        count[:] = 0
-                        z = 0
-                        for r in range(chunk):
-                            word = results[r]
-                            while word:
-                                e = count_zeros(word)
-                                word &= word - ONE
-                                pairs[2 * z], pairs[2 * z + 1] = e, r
-                                count[e + 1] += 1
-                                z += 1
-                        for e in range(m):
-                            if count[e + 1]:
-                                event = events[e] - first_event
-                                used_runs = add_run(
-                                    runs, used_runs, heads, tails, event, count[e + 1], SPARSE, used_sparse + count[e]
-                                )
-                            count[e + 1] += count[e]
-                        for y in range(z):
-                            e = pairs[2 * y]
-                            sparse[used_sparse + count[e]] = numbers[row + pairs[2 * y + 1]]
-                            count[e] += 1
-                        used_sparse += z
-                    else:
-                        length = (chunk + 63) >> 6
-                        results[chunk : length << 6] = np.uint64(0)
-                        stride = bitmap_stride(length)
-                        transpose_all(results, length, bitmaps, used_bitmaps, stride)
-                        for e in range(m):
-                            event = events[e] - first_event
+            s = np.int64(block_stripe[block])
+            row, end = np.int64(stripe_row[s]), np.int64(stripe_row[block_stripe[block + 1]])
+            while row < end:
+                # The rows of a block are one sequence, whatever their widths: results of all stripes go together.
+                chunk = min(end - row, CHUNK_ROWS)
+                total, done = 0, 0
+                while done < chunk:
+                    width, left = np.int64(stripe_width[s]), np.int64(stripe_row[s + 1]) - row - done
+                    part = min(left, chunk - done)
+                    data = np.int64(stripe_data[s]) + (row + done - np.int64(stripe_row[s])) * width
+                    total += and_words(results, done, words, atoms, data, width, part)
+                    counters[WORDS] += part * width
+                    done += part
+                    s += part == left
+                if total == 0:
+                    pass
+                elif total <= chunk:
+                    count[:] = 0
+                    extract(results, chunk, pairs, count)
+                    for e in range(m):
+                        if count[e + 1]:
                             used_runs = add_run(
-                                runs, used_runs, heads, tails, event, length, row, used_bitmaps + e * stride
-                            )
-                        used_bitmaps += 64 * stride
-                    row += chunk
-                    data += chunk * width
-            for z in range(block_dense[block], block_dense[block + 1]):
+                                runs, used_runs, heads, tails, events[e] - first_event, count[e + 1], SPARSE,
+                                used_sparse + count[e],
+                            )  # fmt: skip
+                            room[events[e] - first_event] += count[e + 1]
+                        count[e + 1] += count[e]
+                    distribute(pairs, total, count, numbers, row, sparse, used_sparse)
+                    used_sparse += total
+                else:
+                    length = (chunk + 63) >> 6
+                    results[chunk : length << 6] = np.uint64(0)
+                    stride = bitmap_stride(length)
+                    transpose_all(results, length, bitmaps, used_bitmaps, stride)
+                    for e in range(m):
+                        used_runs = add_run(
+                            runs, used_runs, heads, tails, events[e] - first_event, length, row,
+                            used_bitmaps + e * stride,
+                        )  # fmt: skip
+                        room[events[e] - first_event] += chunk
+                    used_bitmaps += 64 * stride
+                row += chunk
+            if whole:
+                clear_simple_words(words, simple, events, m, all_simple)
+            for z in range(first_dense, block_dense[block + 1]):
                 g = np.int64(dense_list[z])
-                if g < simple:
-                    slot, base = columns[4 * groups[4 * g] + 1], groups[4 * g + 2] + 1
-                    clear_simple_words(words, slots, slot, base, events, m)
+                if g < all_simple:
+                    clear_some_simple_words(words, simple, g, events, m)
                 elif groups[4 * g + 1] == EQ:
                     clear_dense_words(words, groups[4 * g : 4 * g + 4], columns, slots, offset, codes, events, m)
             i += m

@@ -31,14 +31,15 @@ Visits = npt.NDArray[np.uint64]
 @helper
 def count_at_most(values: npt.NDArray[np.int32], start: int, count: int, limit: int) -> int:
     """Return how many of values[start : start + count] (ascending) are <= limit."""
-    low, high = start, start + count
-    while low < high:
-        middle = (low + high) >> 1
-        if values[middle] <= limit:
-            low = middle + 1
-        else:
-            high = middle
-    return low - start
+    # Without branches on values: which half it is cannot be predicted.
+    low, left = np.uint64(start), np.uint64(count)
+    while left > np.uint64(1):
+        half = left >> np.uint64(1)
+        low += half * np.uint64(values[low + half - np.uint64(1)] <= limit)
+        left -= half
+    if left > np.uint64(0):
+        low += np.uint64(values[low] <= limit)
+    return np.int64(low) - start
 
 
 @helper
@@ -59,7 +60,7 @@ def find_block(
 
 @kernel
 def probe(
-    buffer: Bytes, directory: Directory, slots: Matrix, offset: npt.NDArray[np.int64],
+    buffer: Bytes, directory: Directory, slots: Matrix, simple: npt.NDArray[np.uint16], offset: npt.NDArray[np.int64],
     codes: npt.NDArray[np.int32], start: int, stop: int, visits: Visits,
 ) -> int:  # fmt: skip
     """Fill visits with block << 32 | event for events start .. stop-1; return how many, -1 if they do not fit.

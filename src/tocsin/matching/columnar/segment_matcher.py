@@ -118,7 +118,7 @@ class SegmentMatcher:
             root = self._root_blocks * (stop - start)
             visits = (work.visits, work.spare)[group(work.visits, work.spare, root, n)]
             if work.list_ends.shape[1] < stop - start:
-                work.list_ends = np.zeros((2, stop - start), np.int32)
+                work.list_ends = np.zeros((3, stop - start), np.int32)
             short = join(
                 segment.buffer, segment.directory, *events, start, stop, visits, n, work.words, work.results,
                 work.pairs, work.bitmaps, work.sparse, work.runs, work.list_ends, work.counters, needs,
