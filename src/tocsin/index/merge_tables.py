@@ -123,8 +123,8 @@ def _recoded(
     for ends in (low, high):
         ends[of_set] += sets_before
         ends[of_check] = numbers[ends[of_check]]
-    column = place[table.column].astype(np.uint16) if len(table.column) else table.column
-    return replace(table, column=column, low=low, high=high, set_low=set_low, set_high=set_high)
+    moved = place[table.column].astype(np.uint16) if len(table.column) else table.column
+    return replace(table, column=moved, low=low, high=high, set_low=set_low, set_high=set_high)
 
 
 def _columns_of_sets(table: ConjunctionTable) -> npt.NDArray[np.int64]:

@@ -224,7 +224,8 @@ class _Merge:
 
     def _renumbered(self, dead: Sequence[dict[int, int]]) -> dict[int, int]:
         """Return the dead of each old tier under their numbers in the new one."""
-        found, before = {}, 0
+        found: dict[int, int] = {}
+        before = 0
         for keep, numbers in zip(self.kept, dead, strict=True):
             place = before + np.cumsum(keep) - 1
             found |= {int(place[number]): seq for number, seq in numbers.items() if keep[number]}

@@ -37,7 +37,7 @@ class Checks:
             node = self._nodes[number] = node_from_json(json.loads(self._checks[number].expression))
         return node
 
-    def hold(self, number: int, source: EventSource, events: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def hold(self, source: EventSource, number: int, events: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return whether the check holds for each of these events of the source."""
         node, attribute, view = self.node(number), self._checks[number].attribute, self._schema.view()
         values = source.values(attribute, self._schema.domain_of(attribute), events)

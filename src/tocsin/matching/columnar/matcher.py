@@ -27,7 +27,6 @@ from tocsin.language.documents import BadLine
 from tocsin.matching.columnar.checks import Checks
 from tocsin.matching.columnar.matches import Matches, in_sequence, joined
 from tocsin.matching.columnar.segment_matcher import SegmentMatcher
-from tocsin.matching.columnar.workspace import Workspace
 from tocsin.matching.matcher import Matcher, SubscriptionId
 from tocsin.schema import Event, Schema
 
@@ -50,8 +49,7 @@ class ColumnarMatcher(Matcher):
         super().__init__(schema)
         self.index = index or SubscriptionIndex(schema)
         self._merge_beside = merge_beside
-        self._workspace = Workspace()
-        self._checks: dict[str, Checks] = {}
+        self._readers: dict[str, _TierReader] = {}
 
     # --- subscriptions ------------------------------------------------------------------------------------------------
 
@@ -88,11 +86,10 @@ class ColumnarMatcher(Matcher):
         source = EventObjects([event])
         as_of = (_one(seq), _one(arrival))
         found: list[SubscriptionId] = []
-        for tier in self._tiers():
-            batch = tier.encoder.encode_one(event, *as_of)
-            matcher = SegmentMatcher(tier.segment, self._workspace)
-            numbers = matcher.match_one(batch, partial(self._check, tier, source))
-            found += tier.segment.ids[numbers].tolist()
+        for reader in self._current():
+            batch = reader.tier.encoder.encode_one(event, *as_of)
+            numbers = reader.matcher().match_one(batch, partial(reader.checks.hold, source))
+            found += reader.tier.segment.ids[numbers].tolist()
         self.work.events += 1
         self.work.matches += len(found)
         return found
@@ -123,85 +120,77 @@ class ColumnarMatcher(Matcher):
         output_ids: int = OUTPUT_IDS,
     ) -> Iterator[Matches]:
         """Yield the matches of a batch of events, in chunks; `threads` share the events among them."""
-        tiers = self._tiers()
+        readers = self._current()
         self.work.events += source.size
-        coded = [tier.encoder.encode(source, seq, arrival) for tier in tiers]
-        if len(tiers) == 1 and threads == 1:
-            parts = self._match_tier(tiers[0], coded[0], source, 0, output_ids, self._workspace)
+        coded = [reader.tier.encoder.encode(source, seq, arrival) for reader in readers]
+        if len(readers) == 1 and threads == 1:
+            parts = readers[0].match(coded[0], source, 0, output_ids)
         else:
-            parts = self._match_tiers(tiers, coded, source, threads, output_ids)
+            parts = _match_tiers(readers, coded, source, threads, output_ids)
         for part in parts:
             self.work.matches += len(part)
             yield part
 
-    def _tiers(self) -> tuple[Tier, ...]:
+    def _current(self) -> list[_TierReader]:
+        """Return a reader for each tier of this moment; those of tiers that are gone are let go."""
         tiers = self.index.tiers()
         if self._merge_beside and len(tiers) > 1:
             self.index.merge_in_background()
-        return tiers
+        known = self._readers
+        self._readers = {tier.name: known.get(tier.name) or _TierReader(tier, self.schema) for tier in tiers}
+        return list(self._readers.values())
 
-    def _check(self, tier: Tier, source: EventSource, number: int, events: Int64s) -> npt.NDArray[np.bool_]:
-        if tier.name not in self._checks:
-            self._checks[tier.name] = Checks(tier.segment.checks, self.schema)
-        return self._checks[tier.name].hold(number, source, events)
 
-    def _match_tier(
-        self, tier: Tier, coded: CodedBatch, source: EventSource, first: int, output_ids: int, workspace: Workspace
-    ) -> Iterator[Matches]:
-        """Yield the matches of coded events in one tier; the first of them is event `first` of the source."""
+class _TierReader:
+    """What matching keeps for one tier: its checks, and a workspace for each thread."""
+
+    def __init__(self, tier: Tier, schema: Schema) -> None:
+        self.tier = tier
+        self.checks = Checks(tier.segment.checks, schema)
+        self._own = threading.local()
+
+    def matcher(self) -> SegmentMatcher:
+        """Return this thread's matcher of the tier."""
+        if not hasattr(self._own, "matcher"):
+            self._own.matcher = SegmentMatcher(self.tier.segment)
+        matcher: SegmentMatcher = self._own.matcher
+        return matcher
+
+    def match(self, coded: CodedBatch, source: EventSource, first: int, output_ids: int) -> Iterator[Matches]:
+        """Yield the matches of coded events, the first of which is event `first` of the source."""
 
         def check(number: int, events: Int64s) -> npt.NDArray[np.bool_]:
-            return self._check(tier, source, number, events + first)
+            return self.checks.hold(source, number, events + first)
 
-        matcher = SegmentMatcher(tier.segment, workspace)
-        ids = tier.segment.ids
-        for chunk in matcher.match(coded, check, output_ids):
+        ids = self.tier.segment.ids
+        for chunk in self.matcher().match(coded, check, output_ids):
             yield Matches(first + chunk.first, chunk.offset.copy(), ids[chunk.numbers])
 
-    def _match_tiers(
-        self,
-        tiers: Sequence[Tier],
-        coded: Sequence[CodedBatch],
-        source: EventSource,
-        threads: int,
-        output_ids: int,
-    ) -> Iterator[Matches]:
-        """Yield the matches of all tiers, part by part of the events, so that none is larger than it should be."""
-        starts = range(0, source.size, max(1, min(EVENTS_AT_ONCE, -(-source.size // threads))))
-        if threads == 1:
-            for start in starts:
-                yield from self._match_part(tiers, coded, source, start, starts.step, output_ids, self._workspace)
-            return
-        with ThreadPoolExecutor(threads) as pool:
-            workspaces = threading.local()
+    def match_part(self, coded: CodedBatch, source: EventSource, start: int, stop: int, output_ids: int) -> Matches:
+        """Return the matches of events start .. stop-1 of the source."""
+        return in_sequence(list(self.match(coded.part(start, stop), source, start, output_ids)), start)
 
-            def run(start: int) -> list[Matches]:
-                if not hasattr(workspaces, "own"):
-                    workspaces.own = Workspace()
-                return list(self._match_part(tiers, coded, source, start, starts.step, output_ids, workspaces.own))
 
-            for parts in pool.map(run, starts):
-                yield from parts
+def _match_tiers(
+    readers: Sequence[_TierReader], coded: Sequence[CodedBatch], source: EventSource, threads: int, output_ids: int
+) -> Iterator[Matches]:
+    """Yield the matches of all tiers, part by part of the events, so that no part becomes too large."""
+    step = max(1, min(EVENTS_AT_ONCE, -(-source.size // threads)))
 
-    def _match_part(
-        self,
-        tiers: Sequence[Tier],
-        coded: Sequence[CodedBatch],
-        source: EventSource,
-        start: int,
-        count: int,
-        output_ids: int,
-        workspace: Workspace,
-    ) -> Iterator[Matches]:
-        """Yield the matches of events start .. start+count-1 in all tiers."""
-        stop = min(source.size, start + count)
+    def run(start: int) -> Matches:
+        stop = min(source.size, start + step)
         found = [
-            in_sequence(
-                list(self._match_tier(tier, batch.part(start, stop), source, start, output_ids, workspace)), start
-            )
-            for tier, batch in zip(tiers, coded, strict=True)
+            reader.match_part(batch, source, start, stop, output_ids)
+            for reader, batch in zip(readers, coded, strict=True)
         ]
-        yield joined(found, start, stop - start)
+        return joined(found, start, stop - start)
+
+    starts = range(0, source.size, step)
+    if threads == 1:
+        yield from map(run, starts)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        yield from pool.map(run, starts)
 
 
 def _one(number: int | None) -> Int64s | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +34,7 @@ class Matches:
     def lists(self) -> list[list[Any]]:
         """Return the ids of each event."""
         flat, ends = self.ids.tolist(), self.offset.tolist()
-        return [flat[start:stop] for start, stop in zip(ends[:-1], ends[1:], strict=True)]
+        return [flat[start:stop] for start, stop in pairwise(ends)]
 
     def to_arrow(self) -> pa.ListArray:
         """Return one list of ids per event, without copying numbers."""
