@@ -46,7 +46,11 @@ def _fit_numbers(values: pa.Array, domain: NumericDomain) -> tuple[pa.Array, pa.
     from pyarrow import compute
 
     target = arrow_type(domain)
-    if pa.types.is_string(target):  # decimals, and integers beyond 64 bits
+    if domain.type == "decimal" and domain.minimum is None and domain.maximum is None:
+        # The engine reads both as they are.
+        exact = pa.types.is_decimal(values.type) or pa.types.is_signed_integer(values.type)
+        return (values, _all(values)) if exact else None
+    if pa.types.is_string(target):  # bounded decimals, and integers beyond 64 bits
         return None
     if pa.types.is_integer(values.type) and not pa.types.is_uint64(values.type):
         fits = _within(values, -EXACT, EXACT) if pa.types.is_floating(target) else _all(values)

@@ -25,7 +25,7 @@ class Layout:
     """Where an event is in a row.
 
     `plain` columns hold values as they are, `json` columns hold JSON text under their name, `whole` holds the event
-    itself as JSON text (then the others are empty). `ignored` columns are of the row, not of the event.
+    itself as JSON text (then the others are empty).
     """
 
     plain: tuple[str, ...] = ()
@@ -38,11 +38,11 @@ class Layout:
 
 
 def choose_layout(
-    events: DataFrame, schema: Schema, *, whole: str | None, columns: Sequence[str] | None, apart: Sequence[str]
+    events: DataFrame, schema: Schema, *, whole: str | None, columns: Sequence[str] | None, every: bool = False
 ) -> Layout:
-    """Return the layout of a DataFrame; raises SchemaError where a named column is not there.
+    """Return the layout of a DataFrame; raises SchemaError where a named column is not there, or none is an attribute.
 
-    `apart` are columns that are not of the event unless the schema has an attribute of that name, or `columns` says so.
+    The event is `whole`, or `columns`; else all columns that the schema knows, or really all of them with `every`.
     """
     for name in [*(columns or ()), *([whole] if whole is not None else [])]:
         if name not in events.columns:
@@ -50,7 +50,14 @@ def choose_layout(
     if whole is not None:
         return Layout(whole=whole)
     known = {EVENT_TYPE, *schema.attributes}
-    chosen = columns if columns is not None else [c for c in events.columns if c not in apart or c in known]
+    chosen = list(columns) if columns is not None else list(events.columns)
+    if columns is None and not every:
+        chosen = [name for name in chosen if name in known or any(other.startswith(f"{name}.") for other in known)]
+        if not chosen:
+            raise SchemaError(
+                f"none of the events' columns is an attribute of the schema: {', '.join(events.columns)}. "
+                "If a column holds the event as JSON, name it: event_json=…"
+            )
     as_json = tuple(name for name in chosen if _is_embedded(events.schema[name].dataType, name, known))
     return Layout(tuple(name for name in chosen if name not in as_json), as_json)
 

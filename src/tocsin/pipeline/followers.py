@@ -1,0 +1,67 @@
+"""Followers: the subscriptions of a store as a worker process holds them, following the store by seq.
+
+One for each store in a process, kept between tasks and micro-batches. It maps the segments that the broker wrote,
+and takes over from the store what changed since: new subscriptions, renewals, ends. Moving forward costs what changed.
+Matching is as of an event's seq and arrival, by broker/live_index.py, which keeps what ended until it is matched past.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from tocsin.broker.core import Core
+from tocsin.broker.indexes import open_index
+from tocsin.broker.settings import BrokerSettings
+from tocsin.pipeline.stores import open_store
+from tocsin.schema import Event, Schema
+from tocsin.store.notifications import Matches
+
+_followers: dict[tuple[int, str], Follower] = {}
+_guard = threading.Lock()
+
+
+class Follower:
+    """The live index of one store in this process."""
+
+    def __init__(self, place: str, engine: str = "columnar", folder: str | Path | None = None) -> None:
+        store = open_store(place)
+        self._core = Core(store, open_index(store, engine, folder), BrokerSettings())
+        self._core.refresh()
+
+    @property
+    def schema(self) -> Schema:
+        return self._core.schema
+
+    @property
+    def seq(self) -> int:
+        """The seq up to which this process knows the store."""
+        return self._core.live.seq
+
+    def __len__(self) -> int:
+        return len(self._core.live)
+
+    def reach(self, seq: int) -> None:
+        """Know everything up to a seq. A store that shows an event shows all that came before it."""
+        if self._core.live.seq < seq:
+            self._core.refresh()
+
+    def refresh(self) -> None:
+        """Know everything that is acknowledged now."""
+        self._core.refresh()
+
+    def match(self, seqs: Sequence[int], arrivals_us: Sequence[int], events: Sequence[Event]) -> Matches:
+        """Return the matches of events as of their seqs and arrivals."""
+        with self._core.lock:
+            return self._core.live.match(seqs, arrivals_us, events)
+
+
+def follower_of(place: str, engine: str = "columnar") -> Follower:
+    """Return this process's follower of a store, made when it is first asked for."""
+    key = (os.getpid(), place)
+    with _guard:
+        if key not in _followers:
+            _followers[key] = Follower(place, engine)
+        return _followers[key]

@@ -1,0 +1,248 @@
+"""What runs in the workers for match() and validate(): Arrow batches in, Arrow batches out.
+
+A worker process opens the index once and keeps it between tasks (open_index.py); the function that Spark carries to it
+holds names and settings only. Output comes in pieces of bounded size, however many subscriptions an event matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from tocsin.errors import EventRejected, TocsinError
+from tocsin.pipeline.admission import Admission, admit_batch
+from tocsin.pipeline.layout import Layout
+from tocsin.pipeline.match_lists import MatchLists
+from tocsin.pipeline.open_index import IndexReference, OpenIndex, open_index
+from tocsin.schema import Event, Schema
+from tocsin.schema.arrow import events_from_arrow
+from tocsin.schema.files import loads
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Form = Literal["pairs", "lists", "counts"]
+Invalid = Literal["drop", "keep", "fail"]
+IDS_AT_ONCE = 1 << 18  # in one batch of output
+SUBSCRIPTION, SUBSCRIPTIONS, MATCHES = "subscription", "subscriptions", "matches"
+CONJUNCTION, REASONS, INVALID = "conjunction", "reasons", "invalid"
+SHARD = "tocsin_shard"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What comes out of matching: one row a pair, or one an event with its list or its number of matches.
+
+    `kept` are columns of the input. With `invalid` "keep", an event that breaks the rules gives one row, with the
+    reason in the column of that name and no match.
+    """
+
+    form: Form = "pairs"
+    kept: tuple[str, ...] = ()
+    conjunction: bool = False
+    reasons: bool = False
+    invalid: Invalid = "drop"
+    text_ids: bool = False
+
+    @property
+    def explained(self) -> bool:
+        return self.conjunction or self.reasons
+
+
+@dataclass(frozen=True, slots=True)
+class MatchBatches:
+    """Maps batches of events to their matches."""
+
+    index: IndexReference
+    schema: str  # as JSON
+    layout: Layout
+    output: Output
+    seq: str | None = None
+    arrival: str | None = None
+    sharded: bool = False
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schema = schema_of(self.schema)
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            for shard, part in self._by_shard(batch):
+                index = open_index(self.index, shard)
+                yield from self._match(index, schema, part)
+
+    def _by_shard(self, batch: pa.RecordBatch) -> Iterator[tuple[int | None, pa.RecordBatch]]:
+        """Yield the batch, in parts where its rows are for different shards."""
+        import pyarrow as pa
+        from pyarrow import compute
+
+        if not self.sharded:
+            yield None, batch
+            return
+        shards = batch.column(SHARD)
+        for shard in sorted(compute.unique(shards).to_pylist()):
+            yield shard, batch.filter(compute.equal(shards, pa.scalar(shard, shards.type)))
+
+    def _match(self, index: OpenIndex, schema: Schema, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        admission = admit_batch(batch, schema, self.layout)
+        if admission.rejected and self.output.invalid == "fail":
+            row, error = next(iter(admission.rejected.items()))
+            raise TocsinError(f"row {row} of a batch is not an event of the schema: {error}")
+        lists = self._find(index, admission, batch)
+        yield from self._rows(batch, lists, admission, index, schema)
+
+    def _find(self, index: OpenIndex, admission: Admission, batch: pa.RecordBatch) -> MatchLists:
+        seq, arrival = (
+            None if name is None else np.asarray(batch.column(name).to_numpy(zero_copy_only=False), np.int64)
+            for name in (self.seq, self.arrival)
+        )
+        rows = admission.rows
+        lists = index.match_columns(admission.columns, *_chosen(rows, seq, arrival)).spread(rows, batch.num_rows)
+        if not admission.events:
+            return lists
+        slow = np.fromiter(admission.events, np.int64)
+        found = index.match_events(list(admission.events.values()), *_chosen(slow, seq, arrival))
+        return MatchLists.joined(lists, found.spread(slow, batch.num_rows))
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def _rows(
+        self, batch: pa.RecordBatch, lists: MatchLists, admission: Admission, index: OpenIndex, schema: Schema
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the output, a stretch of events at a time so that no batch gets too large."""
+        reasons = rejection_texts(admission.rejected, batch.num_rows) if self.output.invalid == "keep" else None
+        start = 0
+        while start < batch.num_rows:
+            stop = int(np.searchsorted(lists.offset, lists.offset[start] + IDS_AT_ONCE, side="right")) - 1
+            stop = min(batch.num_rows, max(start + 1, stop))
+            part = MatchLists(
+                lists.offset[start : stop + 1] - lists.offset[start],
+                lists.ids[lists.offset[start] : lists.offset[stop]],
+            )
+            invalid = None if reasons is None else reasons.slice(start, stop - start)
+            piece = batch.slice(start, stop - start)
+            if self.output.form == "pairs":
+                events = _events(admission, range(start, stop), schema) if self.output.explained else {}
+                yield self._pairs(piece, part, invalid, index, events)
+            else:
+                yield self._per_event(piece, part, invalid, admission, start)
+            start = stop
+
+    def _per_event(
+        self, batch: pa.RecordBatch, lists: MatchLists, invalid: pa.Array | None, admission: Admission, start: int
+    ) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        columns = {name: batch.column(name) for name in self.output.kept}
+        if self.output.form == "lists":
+            columns[SUBSCRIPTIONS] = _typed(lists, self.output.text_ids).list_array()
+        else:
+            columns[MATCHES] = pa.array(lists.counts, pa.int64())
+        if invalid is not None:
+            columns[INVALID] = invalid
+        found = pa.RecordBatch.from_pydict(columns)
+        dropped = [at for at in range(batch.num_rows) if start + at in admission.rejected] if invalid is None else []
+        if not dropped:
+            return found
+        keep = np.ones(batch.num_rows, np.bool_)
+        keep[dropped] = False
+        return found.filter(pa.array(keep))
+
+    def _pairs(
+        self,
+        batch: pa.RecordBatch,
+        lists: MatchLists,
+        invalid: pa.Array | None,
+        index: OpenIndex,
+        events: dict[int, Event],
+    ) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        lists = _typed(lists, self.output.text_ids)
+        parents = lists.parents()
+        broken = np.zeros(0, np.int64) if invalid is None else np.flatnonzero(invalid.is_valid().to_numpy(False))
+        rows = pa.array(np.concatenate([parents, broken]))
+        columns = {name: batch.column(name).take(rows) for name in self.output.kept}
+        ids = lists.id_array()
+        columns[SUBSCRIPTION] = pa.concat_arrays([ids, pa.nulls(len(broken), ids.type)])
+        if self.output.explained:
+            columns |= self._explained(index, lists, parents.tolist(), events, len(broken))
+        if invalid is not None:
+            columns[INVALID] = pa.concat_arrays([pa.nulls(len(parents), pa.string()), invalid.take(pa.array(broken))])
+        return pa.RecordBatch.from_pydict(columns)
+
+    def _explained(
+        self, index: OpenIndex, lists: MatchLists, parents: list[int], events: dict[int, Event], broken: int
+    ) -> dict[str, Any]:
+        import pyarrow as pa
+
+        from tocsin.pipeline.pair_reasons import PairReasons
+
+        found = PairReasons(index).explain_all(zip(lists.ids.tolist(), (events[at] for at in parents), strict=True))
+        columns: dict[str, Any] = {}
+        if self.output.conjunction:
+            columns[CONJUNCTION] = pa.array([one.conjunction for one in found] + [None] * broken, pa.string())
+        if self.output.reasons:
+            columns[REASONS] = pa.array([one.reasons for one in found] + [None] * broken, pa.string())
+        return columns
+
+
+@dataclass(frozen=True, slots=True)
+class ValidateBatches:
+    """Maps batches of rows to themselves with one more column: why a row is no event, null where it is one."""
+
+    schema: str
+    layout: Layout
+    kept: tuple[str, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        schema = schema_of(self.schema)
+        for batch in batches:
+            rejected = admit_batch(batch, schema, self.layout).rejected
+            columns = {name: batch.column(name) for name in self.kept}
+            columns[INVALID] = rejection_texts(rejected, batch.num_rows)
+            yield pa.RecordBatch.from_pydict(columns)
+
+
+_schemas: dict[str, Schema] = {}
+
+
+def schema_of(text: str) -> Schema:
+    """Return the schema of a JSON text, read once in a process."""
+    if text not in _schemas:
+        _schemas.clear()
+        _schemas[text] = loads(text, "json")
+    return _schemas[text]
+
+
+def rejection_texts(rejected: dict[int, EventRejected], size: int) -> pa.Array:
+    """Return the reason of each row, null where there is none."""
+    import pyarrow as pa
+
+    if not rejected:
+        return pa.nulls(size, pa.string())
+    return pa.array([str(rejected[row]) if row in rejected else None for row in range(size)], pa.string())
+
+
+def _chosen(rows: Any, *columns: Any) -> list[Any]:
+    return [None if column is None else column[rows] for column in columns]
+
+
+def _typed(lists: MatchLists, text: bool) -> MatchLists:
+    """Return the lists with ids of the type that the output declares, also where there is none."""
+    if len(lists.ids) or not text:
+        return lists
+    return MatchLists(lists.offset, np.empty(0, object))
+
+
+def _events(admission: Admission, rows: range, schema: Schema) -> dict[int, Event]:
+    """Return the admitted events of a stretch of rows, by their place in it."""
+    found = {row - rows.start: event for row, event in admission.events.items() if row in rows}
+    places = [(at, int(row)) for at, row in enumerate(admission.rows) if int(row) in rows]
+    for at, row in places:
+        (found[row - rows.start],) = events_from_arrow(admission.columns.slice(at, 1), schema)
+    return found

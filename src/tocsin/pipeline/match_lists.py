@@ -1,0 +1,89 @@
+"""MatchLists: the matches of a batch of events, a list of subscription ids for each; and their Arrow forms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Longs = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class MatchLists:
+    """Event i matched ids[offset[i] : offset[i + 1]]; ids are int64, or texts as objects."""
+
+    offset: Longs
+    ids: npt.NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.offset) - 1
+
+    @property
+    def counts(self) -> Longs:
+        return np.diff(self.offset)
+
+    @classmethod
+    def of(cls, lists: Sequence[Sequence[Any]], *, text: bool) -> MatchLists:
+        """Return the matches of one list per event."""
+        offset = np.zeros(len(lists) + 1, np.int64)
+        np.cumsum([len(found) for found in lists], out=offset[1:])
+        flat = [id for found in lists for id in found]
+        ids = np.empty(len(flat), object) if text else np.array(flat, np.int64)
+        if text:
+            ids[:] = flat
+        return cls(offset, ids)
+
+    @classmethod
+    def joined(cls, first: MatchLists, second: MatchLists) -> MatchLists:
+        """Return, event by event, what both found: two indexes over different subscriptions."""
+        counts = first.counts + second.counts
+        offset = np.concatenate([[0], np.cumsum(counts)])
+        ids = np.empty(int(offset[-1]), first.ids.dtype if len(first.ids) else second.ids.dtype)
+        ids[_places(offset[:-1], first.counts)] = first.ids
+        ids[_places(offset[:-1] + first.counts, second.counts)] = second.ids
+        return cls(offset, ids)
+
+    def spread(self, rows: Longs, size: int) -> MatchLists:
+        """Return the lists as those of `rows` among `size` events, the others' being empty. Rows ascend."""
+        counts = np.zeros(size, np.int64)
+        counts[rows] = self.counts
+        return MatchLists(np.concatenate([[0], np.cumsum(counts)]), self.ids)
+
+    def replaced(self, lists: Mapping[int, Sequence[Any]], *, text: bool) -> MatchLists:
+        """Return the lists with those of some events, empty here, filled in."""
+        if not lists:
+            return self
+        other = MatchLists.of([lists.get(at, ()) for at in range(len(self))], text=text)
+        return MatchLists.joined(self, other)
+
+    # --- Arrow --------------------------------------------------------------------------------------------------------
+
+    def parents(self) -> Longs:
+        """Return the event of each id."""
+        return np.repeat(np.arange(len(self)), self.counts)
+
+    def id_array(self) -> pa.Array:
+        """Return the ids as an Arrow array: int64, or strings."""
+        import pyarrow as pa
+
+        return pa.array(self.ids, pa.string() if self.ids.dtype == object else pa.int64())
+
+    def list_array(self) -> pa.Array:
+        """Return one list per event."""
+        import pyarrow as pa
+
+        return pa.ListArray.from_arrays(pa.array(self.offset.astype(np.int32)), self.id_array())
+
+
+def _places(starts: Longs, counts: Longs) -> Longs:
+    """Return starts[i], starts[i] + 1, ... counts[i] of them, for each i, in one array."""
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) - np.repeat(ends - counts, counts) + np.repeat(starts, counts)

@@ -1,0 +1,123 @@
+"""A Spark session with the settings that matter here, for whoever has none: local by default, a cluster by `master`.
+
+    with session("local[2]") as spark:
+        ...
+
+A user with a session of their own needs none of this; docs/spark.md lists which settings are worth taking over.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tocsin.errors import NotSupported
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OLDEST_JAVA = 17
+
+# Each with its reason; docs/spark.md says what each is worth.
+SETTINGS: Mapping[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",  # the pipeline shows its own
+    "spark.sql.shuffle.partitions": "4",  # the default of 200 is for shuffles of gigabytes
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "5000",  # rows a Python call: fewer or many more are slower
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.files.maxPartitionBytes": "16m",  # both cores get work also from small files
+    "spark.python.worker.reuse": "true",  # the index stays open between tasks
+}
+
+# Micro-batches: what shortens them without weakening what the checkpoint promises.
+STREAMING_SETTINGS: Mapping[str, str] = {
+    "spark.sql.adaptive.enabled": "false",  # nothing to adapt in a plan without a shuffle
+    "spark.sql.streaming.pollingDelay": "2ms",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",  # no state, so nothing to clean up in empty batches
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",  # a second file, written and renamed, per file
+    "spark.sql.streaming.minBatchesToRetain": "20",
+    "spark.sql.streaming.metricsEnabled": "false",
+}
+
+
+def java_version() -> int | None:
+    """Return the major version of the Java that Spark would use; None where there is none."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None or not Path(java).exists():
+        return None
+    run = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603 - the user's Java
+    found = re.search(r'version "(\d+)', run.stderr)
+    return int(found.group(1)) if found else None
+
+
+def require_java() -> None:
+    """Raise NotSupported where Spark could not start, saying what to install."""
+    found = java_version()
+    if found is None or found < OLDEST_JAVA:
+        have = "there is none" if found is None else f"this is Java {found}"
+        raise NotSupported(
+            f"Spark needs Java {OLDEST_JAVA} or newer, and {have}: "
+            "sudo apt install openjdk-17-jre-headless, or: brew install openjdk@17"
+        )
+
+
+def start_session(
+    master: str = "local[*]",
+    *,
+    app_name: str = "tocsin",
+    streaming: bool = False,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Return a session; the one that runs already, where there is one."""
+    require_java()
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise NotSupported("PySpark is not installed: pip install 'tocsin[spark]'") from None
+    set_worker_environment()
+    builder = SparkSession.builder.master(master).appName(app_name)
+    chosen = {**SETTINGS, **(STREAMING_SETTINGS if streaming else {}), **worker_settings(), **(settings or {})}
+    for name, value in chosen.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+@contextmanager
+def session(
+    master: str = "local[*]",
+    *,
+    app_name: str = "tocsin",
+    streaming: bool = False,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[SparkSession]:
+    """Give a session, and stop it at the end."""
+    spark = start_session(master, app_name=app_name, streaming=streaming, settings=settings)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def set_worker_environment() -> None:
+    """Let workers on this machine run this Python, and find kernels that were compiled before."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if not os.access(Path(__file__).parent, os.W_OK):  # kernels are cached beside their source where that is possible
+        os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"tocsin-kernels-{os.getuid()}"))
+
+
+def worker_settings() -> dict[str, str]:
+    """Return the settings that hand this process's environment on to executors."""
+    handed_on = ("NUMBA_CACHE_DIR", "TOCSIN_CRASH_POINT", "PYTHONPATH")
+    return {f"spark.executorEnv.{name}": os.environ[name] for name in handed_on if name in os.environ}

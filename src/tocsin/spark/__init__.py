@@ -1,0 +1,28 @@
+"""Tocsin for Spark: match, validate and backfill over DataFrames.
+
+    from tocsin.spark import match, validate, backfill
+
+    match(events, subscriptions, schema=schema).show()
+
+Pure functions from DataFrames to DataFrames, batch and streaming. docs/spark.md has a five-minute tutorial.
+"""
+
+from tocsin.pipeline.backfill import Backfill, backfill, compare
+from tocsin.pipeline.match import explain_match, match
+from tocsin.pipeline.session import session, start_session
+from tocsin.pipeline.subscription_folder import remove_from_folder, write_folder
+from tocsin.pipeline.validate import Validated, validate
+
+__all__ = [
+    "Backfill",
+    "Validated",
+    "backfill",
+    "compare",
+    "explain_match",
+    "match",
+    "remove_from_folder",
+    "session",
+    "start_session",
+    "validate",
+    "write_folder",
+]

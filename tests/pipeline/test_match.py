@@ -1,0 +1,184 @@
+"""match() and validate() over DataFrames: columns of all kinds, outputs, partitioning; and equality with the definition."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.pipeline.worlds import bound_subscriptions, document, event_text, expected_pairs, random_schema
+from tocsin.errors import NotSupported, ParseError, SchemaError
+from tocsin.schema import EventType, NumericDomain, Schema, TextDomain, TimeDomain, TypeAttribute
+
+pytest.importorskip("pyspark")
+
+from tocsin.spark import explain_match, match, remove_from_folder, validate, write_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@pytest.fixture(scope="module")
+def shop() -> Schema:
+    domains = [
+        NumericDomain(name="number"),
+        NumericDomain(name="money", type="decimal"),
+        TextDomain(name="text"),
+        TimeDomain(name="time"),
+    ]
+    attributes = {"price": "number", "total": "money", "item.title": "text", "item.tags": "text", "at": "time"}
+    entries = tuple(TypeAttribute(name, mandatory=False, multiple=name == "item.tags") for name in attributes)
+    return Schema({domain.name: domain for domain in domains}, attributes, {"offer": EventType("offer", entries)})
+
+
+@pytest.fixture(scope="module")
+def offers(spark: "SparkSession") -> "DataFrame":
+    return spark.sql("""
+        SELECT id, double(id * 10) AS price, cast(id AS decimal(10, 2)) / 4 AS total,
+               named_struct('title', concat('chair ', id), 'tags', array('old', concat('t', id % 3))) AS item,
+               timestamp_seconds(id * 3600) AS at
+        FROM range(12)""")
+
+
+@pytest.fixture(scope="module")
+def wishes(spark: "SparkSession") -> "DataFrame":
+    rows = [
+        ("cheap", "price < 30"),
+        ("tagged", "item.tags contains 't1' and price >= 70 or item.title = 'chair 3'"),
+        ("quarter", "total = 0.25"),
+        ("early", "at < '1970-01-01T02:00:00Z'"),
+    ]
+    return spark.createDataFrame(rows, "id string, text string")
+
+
+def pairs(matched: "DataFrame") -> set[tuple[Any, Any]]:
+    return {(row["id"], row["subscription"]) for row in matched.collect()}
+
+
+EXPECTED = {
+    (0, "cheap"), (1, "cheap"), (2, "cheap"), (3, "tagged"), (7, "tagged"), (10, "tagged"), (1, "quarter"),
+    (0, "early"), (1, "early"),
+}  # fmt: skip
+
+
+def test_pairs_lists_and_counts_say_the_same(offers: "DataFrame", wishes: "DataFrame", shop: Schema) -> None:
+    assert pairs(match(offers, wishes, schema=shop, event_id="id")) == EXPECTED
+    lists = match(offers, wishes, schema=shop, event_id="id", output="lists").collect()
+    assert {(row.id, one) for row in lists for one in row.subscriptions} == EXPECTED
+    assert len(lists) == 12
+    counts = {
+        row.id: row.matches for row in match(offers, wishes, schema=shop, event_id="id", output="counts").collect()
+    }
+    assert counts == {id: sum(event == id for event, _ in EXPECTED) for id in range(12)}
+
+
+def test_conjunction_and_reasons_are_those_of_the_alternative_that_held(
+    offers: "DataFrame", wishes: "DataFrame", shop: Schema
+) -> None:
+    matched = match(offers, wishes, schema=shop, event_id="id", conjunction=True, reasons=True)
+    found = {(row.id, row.subscription): row for row in matched.collect()}
+    assert found[3, "tagged"].conjunction == "item.title = 'chair 3'"
+    assert '"actual": [70]' in found[7, "tagged"].reasons
+    with pytest.raises(NotSupported, match="pairs"):
+        match(offers, wishes, schema=shop, event_id="id", output="lists", reasons=True)
+
+
+def test_events_as_json_and_variant_match_like_columns(
+    spark: "SparkSession", offers: "DataFrame", wishes: "DataFrame", shop: Schema
+) -> None:
+    whole = offers.selectExpr("id", "to_json(struct(price, total, item, at)) AS body")
+    assert pairs(match(whole, wishes, schema=shop, event_id="id", event_json="body")) == EXPECTED
+    variants = offers.selectExpr("id", "price", "total", "at", "parse_json(to_json(item)) AS item")
+    assert pairs(match(variants, wishes, schema=shop, event_id="id")) == EXPECTED
+
+
+def test_invalid_rows_are_dropped_kept_with_their_reason_or_fail(
+    offers: "DataFrame", wishes: "DataFrame", shop: Schema
+) -> None:
+    broken = offers.selectExpr("id", "if(id = 5, double('NaN'), price) AS price", "total", "item", "at")
+    assert pairs(match(broken, wishes, schema=shop, event_id="id")) == EXPECTED
+    kept = match(broken, wishes, schema=shop, event_id="id", invalid="keep").filter("invalid IS NOT NULL").collect()
+    assert [(row.id, row.subscription) for row in kept] == [(5, None)]
+    assert "finite" in kept[0].invalid
+    judged = validate(broken.drop("id"), shop)
+    assert judged.good.count() == 11
+    assert judged.dead_letters.count() == 1
+    assert judged.good.columns == ["price", "total", "item", "at"]
+
+
+def test_a_column_that_no_attribute_knows_is_said(offers: "DataFrame", wishes: "DataFrame", shop: Schema) -> None:
+    with pytest.raises(SchemaError, match="event_json"):
+        match(offers.select("id"), wishes, schema=shop)
+    with pytest.raises(SchemaError, match="did you mean price"):
+        match(offers, wishes, schema=shop, event_columns=["pryce"])
+
+
+def test_bad_subscriptions_are_named_or_skipped(spark: "SparkSession", offers: "DataFrame", shop: Schema) -> None:
+    wrong = spark.createDataFrame(
+        [("a", "price < 30"), ("b", "price <"), ("c", "nobody = 1")], "id string, text string"
+    )
+    with pytest.raises(ParseError, match="2 subscriptions are wrong"):
+        match(offers, wrong, schema=shop, event_id="id")
+    skipped = match(offers, wrong, schema=shop, event_id="id", bad_subscriptions="skip")
+    assert pairs(skipped) == {(0, "a"), (1, "a"), (2, "a")}
+
+
+def test_bulk_predicates_come_as_json_or_structs(spark: "SparkSession", offers: "DataFrame", shop: Schema) -> None:
+    as_json = spark.createDataFrame([(7, '[["price", "<", 30]]')], "id long, predicates string")
+    assert pairs(match(offers, as_json, schema=shop, event_id="id")) == {(0, 7), (1, 7), (2, 7)}
+    structs = spark.sql(
+        "SELECT 7L AS id, array(named_struct('attribute', 'price', 'operator', '<', 'operand', '30')) AS predicates"
+    )
+    assert pairs(match(offers, structs, schema=shop, event_id="id")) == {(0, 7), (1, 7), (2, 7)}
+
+
+def lines(*documents: str) -> Iterator[str]:
+    return iter(documents)
+
+
+def test_shards_give_what_the_whole_gives(offers: "DataFrame", shop: Schema, tmp_path: Path) -> None:
+    folder = tmp_path / "wishes"
+    texts = [f'{{"id": {at}, "text": "price >= {at}"}}' for at in range(40)]
+    write_folder(folder, iter(texts), shop, per_segment=10)
+    whole = match(offers, folder, event_id="id", how="events")
+    sharded = match(offers, folder, event_id="id", worker_bytes=1)
+    assert "shards: 4" in explain_match(sharded)
+    assert "a worker may map" in explain_match(sharded)
+    assert pairs(sharded) == pairs(whole)
+    counts = match(offers, folder, event_id="id", output="counts", how="shards", shard_bytes=1).collect()
+    assert sum(row.matches for row in counts) == len(pairs(whole))
+    assert len(counts) == 12
+
+
+def test_a_new_version_of_a_folder_opens_only_what_is_new(shop: Schema, tmp_path: Path) -> None:
+    from tocsin.pipeline.open_index import FolderIndex, IndexReference, open_index
+
+    write_folder(tmp_path, lines('{"id": 1, "text": "price < 30"}'), shop)
+    index = open_index(IndexReference(str(tmp_path)))
+    assert isinstance(index, FolderIndex)
+    event = shop.admit({"price": 5})
+    assert index.match_events([event], None, None).ids.tolist() == [1]
+    before = dict(index.segments)
+    write_folder(tmp_path, lines('{"id": 2, "text": "price < 40"}'), shop)
+    again = open_index(IndexReference(str(tmp_path)))
+    assert again is index
+    assert all(index.segments[file] is segment for file, segment in before.items())
+    assert sorted(index.match_events([event], None, None).ids.tolist()) == [1, 2]
+    assert remove_from_folder(tmp_path, [1, 99]) == 1
+    open_index(IndexReference(str(tmp_path)))
+    assert index.match_events([event], None, None).ids.tolist() == [2]
+    open_index(IndexReference(str(tmp_path), version=1))
+    assert index.match_events([event], None, None).ids.tolist() == [1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_batches_equal_the_definition(spark: "SparkSession", tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    schema = random_schema(rng)
+    subscriptions = dict(enumerate(bound_subscriptions(rng, schema, 60)))
+    events = {at: event_text(rng, schema) if rng.random() < 0.9 else '{"nonsense": 1}' for at in range(80)}
+    write_folder(tmp_path / "s", (document(id, bound) for id, bound in subscriptions.items()), schema, per_segment=25)
+    frame = spark.createDataFrame(list(events.items()), "id long, body string").repartition(3)
+    found = pairs(match(frame, tmp_path / "s", event_id="id", event_json="body"))
+    assert found == expected_pairs(subscriptions, events, schema)

@@ -1,0 +1,55 @@
+"""Random worlds as the pipeline sees them: subscriptions as documents, events as JSON, and what the definition says."""
+
+import json
+import random
+from typing import Any
+
+import msgspec
+
+from tests.strategies.worlds import random_event, random_schema, random_subscription
+from tocsin.errors import TocsinError
+from tocsin.language import BoundSubscription, bind, evaluate, to_json
+from tocsin.schema import Schema
+
+
+def bound_subscriptions(rng: random.Random, schema: Schema, count: int) -> list[BoundSubscription]:
+    """Return subscriptions that bind, and that a store takes."""
+    found: list[BoundSubscription] = []
+    while len(found) < count:
+        try:
+            found.append(bind(random_subscription(rng, schema), schema))
+        except TocsinError:
+            continue
+    return found
+
+
+def document(id: str | int, bound: BoundSubscription) -> str:
+    """Return a subscription as a line of JSON."""
+    text: str = msgspec.json.encode({"id": id, **to_json(bound.subscription)}).decode()
+    return text
+
+
+def event_text(rng: random.Random, schema: Schema) -> str:
+    """Return an admissible event as JSON."""
+    return json.dumps(random_event(rng, schema), default=_plain)
+
+
+def _plain(value: Any) -> str:
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def expected_pairs(
+    subscriptions: dict[Any, BoundSubscription], events: dict[Any, str], schema: Schema
+) -> set[tuple[Any, Any]]:
+    """Return the (event, subscription) pairs that match, by the definition; an event that is none matches nothing."""
+    pairs = set()
+    for event_id, text in events.items():
+        try:
+            event = schema.admit(msgspec.json.decode(text))
+        except TocsinError:
+            continue
+        pairs |= {(event_id, id) for id, bound in subscriptions.items() if evaluate(bound, event)}
+    return pairs
+
+
+__all__ = ["bound_subscriptions", "document", "event_text", "expected_pairs", "random_schema"]
