@@ -11,7 +11,7 @@ Used by matching/columnar/matcher.py; stored by index_folder.py.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -58,13 +58,13 @@ class IndexStats:
 class SubscriptionIndex:
     """Subscriptions by id; add and remove are seen by the next `tiers()`."""
 
-    def __init__(self, schema: Schema, tiers: Iterable[Tier] = ()) -> None:
+    def __init__(self, schema: Schema, tiers: Iterable[Tier] = (), *, first_name: int = 1) -> None:
         self.schema = schema
         self._tiers: tuple[Tier, ...] = tuple(tiers)
         self._pending: dict[Any, tuple[NormalForm, Lifetime]] = {}
         self._lock = threading.RLock()
         self._merging: threading.Thread | None = None
-        self._built = 0
+        self.next_name = first_name  # of tiers: a number that was never used in this index
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
@@ -113,10 +113,22 @@ class SubscriptionIndex:
                 self._flush()
         return self._tiers
 
+    def tiers_to_save(self, saved: Container[str]) -> tuple[Tier, ...]:
+        """Return the tiers, of which those that are not saved yet are as they were built: a segment on disk is whole."""
+        with self._lock:
+            self._tiers = tuple(
+                _Merge([tier], low_water_seq=0).run(self._build)
+                if tier.segment.dead and tier.name not in saved
+                else tier
+                for tier in self.tiers()
+            )
+            return self._tiers
+
     def snapshot(self) -> SubscriptionIndex:
         """Return an index with the subscriptions of this moment, which changes here do not reach. Copies the segments."""
         with self._lock:
-            return SubscriptionIndex(self.schema, [tier.copied() for tier in self.tiers()])
+            copies = [tier.copied() for tier in self.tiers()]
+            return SubscriptionIndex(self.schema, copies, first_name=self.next_name)
 
     def stats(self) -> IndexStats:
         """Return figures."""
@@ -142,8 +154,9 @@ class SubscriptionIndex:
         self._tiers = (*larger, _Merge([*small, fresh], low_water_seq=0).run(self._build) if small else fresh)
 
     def _build(self, table: ConjunctionTable, lifetimes: Lifetimes | None) -> Tier:
-        self._built += 1
-        return Tier(f"{self._built:08d}", build_segment(table, lifetimes=lifetimes))
+        with self._lock:
+            name, self.next_name = f"{self.next_name:08d}", self.next_name + 1
+        return Tier(name, build_segment(table, lifetimes=lifetimes))
 
     # --- merging ------------------------------------------------------------------------------------------------------
 
