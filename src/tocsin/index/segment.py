@@ -67,6 +67,7 @@ class Segment:
         self.domain_of: Callable[[str], Domain] | None = None
         self.dead = 0
         self._deleted: npt.NDArray[np.int64] | None = None
+        self._bounds: tuple[int, int, int, int] | None = None
 
     def section(self, section: Section) -> npt.NDArray[Any]:
         """Return a section as an array, without a copy."""
@@ -100,6 +101,16 @@ class Segment:
         return read_ids(
             self.section(Section.IDS), self.section(Section.ID_OFFSET), bool(self.scalar(Scalar.IDS_ARE_TEXT))
         )
+
+    @cached_property
+    def has_checks(self) -> bool:
+        """Whether some row has checks."""
+        return len(self.section(Section.CHECKED_ROW)) > 0
+
+    @cached_property
+    def repeated(self) -> npt.NDArray[np.uint8]:
+        """One bit per subscription, set where it has several rows; empty if none has."""
+        return self.section(Section.REPEATED)
 
     @cached_property
     def _rows_of(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
@@ -136,12 +147,23 @@ class Segment:
             self.section(Section.CREATED), deleted, self.section(Section.LEASE_START), self.section(Section.LEASE_END)
         )  # fmt: skip
 
+    def lifetime_bounds(self) -> tuple[int, int, int, int]:
+        """Return the latest creation, the earliest deletion, the latest lease start and the earliest lease end."""
+        if self._bounds is None:
+            created, deleted, lease_start, lease_end = self.lifetimes()
+            self._bounds = (
+                int(created.max(initial=-FOREVER)), int(deleted.min(initial=FOREVER)),
+                int(lease_start.max(initial=-FOREVER)), int(lease_end.min(initial=FOREVER)),
+            )  # fmt: skip
+        return self._bounds
+
     def delete(self, numbers: npt.NDArray[np.int64], seq: int) -> None:
         """Make subscriptions match no event from seq on, but still events before it."""
         if self._deleted is None:
             stored = self.section(Section.DELETED)
             self._deleted = stored.copy() if len(stored) else np.full(len(self), FOREVER, np.int64)
         self._deleted[numbers] = np.minimum(self._deleted[numbers], seq)
+        self._bounds = None
 
     def alive_rows(self) -> npt.NDArray[np.bool_]:
         """Return per row whether it is alive."""

@@ -242,14 +242,41 @@ def fill_local_words(
 
 
 @inlined
+def set_simple_truth(truth: Truth, simple: Atoms, e: int, value: int) -> None:
+    """Set the bytes of the atoms of simple groups that event e satisfies."""
+    for g in range(np.uint64(simple.shape[1])):
+        truth[simple[e, g]] = value
+
+
+@helper
+def code_holds(
+    kind: int, column: int, value: int, columns: Int32s, slots: Matrix, offset: Int64s, codes: Int32s,
+    generic: Int32s, set_offset: Int32s, set_low: Int32s, set_high: Int32s, e: int,
+) -> bool:  # fmt: skip
+    """Return whether event e satisfies the atom (kind, column, value)."""
+    if kind == GENERIC:
+        return generic_holds(generic, set_offset, set_low, set_high, columns, value, slots, offset, codes, e)
+    slot, multiple = columns[4 * column + 1], columns[4 * column + 2]
+    least = slots[e, slot]
+    if kind == GE:
+        return (least if multiple < 0 else slots[e, slot + 1]) >= value
+    if kind == LE:
+        return 0 <= least <= value
+    if multiple < 0:
+        return least == value if kind == EQ else least >= 0 and least != value
+    some = False
+    for j in range(offset[multiple, e], offset[multiple, e + 1]):
+        some |= codes[j] == value
+    return some if kind == EQ else slots[e, slot + 2] != 0 and not some
+
+
+@inlined
 def fill_dense_truth(
-    truth: Truth, groups: Int32s, simple: Atoms, count: int, columns: Int32s, slots: Matrix, offset: Int64s,
+    truth: Truth, groups: Int32s, simple: int, count: int, columns: Int32s, slots: Matrix, offset: Int64s,
     codes: Int32s, e: int,
 ) -> None:  # fmt: skip
-    """Fill the bytes of all dense groups for event e."""
-    for g in range(np.uint64(simple.shape[1])):
-        truth[simple[e, g]] = 1
-    for g in range(simple.shape[1], count):
+    """Fill the bytes of all dense groups but the simple ones for event e."""
+    for g in range(simple, count):
         column, kind, first = groups[4 * g], groups[4 * g + 1], np.int64(groups[4 * g + 2])
         if first < 0:
             continue
@@ -279,13 +306,11 @@ def fill_dense_truth(
 
 @inlined
 def clear_dense_truth(
-    truth: Truth, groups: Int32s, simple: Atoms, count: int, columns: Int32s, slots: Matrix, offset: Int64s,
+    truth: Truth, groups: Int32s, simple: int, count: int, columns: Int32s, slots: Matrix, offset: Int64s,
     codes: Int32s, e: int,
 ) -> None:  # fmt: skip
     """Zero what fill_dense_truth set in EQ groups."""
-    for g in range(np.uint64(simple.shape[1])):
-        truth[simple[e, g]] = 0
-    for g in range(simple.shape[1], count):
+    for g in range(simple, count):
         column, kind, first = groups[4 * g], groups[4 * g + 1], np.int64(groups[4 * g + 2])
         if first < 0 or kind != EQ:
             continue

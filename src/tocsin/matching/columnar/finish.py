@@ -34,8 +34,7 @@ NOW = FOREVER - 1
 def finisher_of(segment: Segment, batch: CodedBatch, check: CheckCallback | None) -> Finisher | None:
     """Return what a chunk of this batch must still go through, None if nothing."""
     lifetimes = _lifetimes_to_compare(segment, batch)
-    checked = len(segment.section(Section.CHECKED_ROW)) > 0
-    repeated = segment.section(Section.REPEATED)
+    checked, repeated = segment.has_checks, segment.repeated
     if lifetimes is None and not checked and not len(repeated):
         return None
     verdicts = _Verdicts(segment, batch.size, check)
@@ -59,16 +58,20 @@ _ALWAYS = (_NOTHING,) * 6
 
 def _lifetimes_to_compare(segment: Segment, batch: CodedBatch) -> tuple[Int64s, ...] | None:
     """Return created, deleted, lease start, lease end (empty: always), seq and arrival; None if all is live."""
-    seq = np.full(batch.size, NOW, np.int64) if batch.seq is None else batch.seq
-    if not len(seq):
+    if not batch.size:
         return None
-    created, deleted, lease_start, lease_end = segment.lifetimes()
-    dead = (len(created) and created.max(initial=0) >= seq.min()) or (len(deleted) and deleted.min() <= seq.max())
-    arrival = batch.arrival if batch.arrival is not None else _NOTHING
-    if len(arrival):
-        dead = dead or (len(lease_start) and lease_start.max() > arrival.min())
-        dead = dead or (len(lease_end) and lease_end.min() <= arrival.max())
-    return (created, deleted, lease_start, lease_end, seq, arrival) if dead else None
+    latest_creation, earliest_deletion, latest_start, earliest_end = segment.lifetime_bounds()
+    seq, arrival = batch.seq, batch.arrival
+    if seq is None:
+        dead = latest_creation >= NOW or earliest_deletion <= NOW
+    else:
+        dead = latest_creation >= seq.min() or earliest_deletion <= seq.max()
+    if arrival is not None and not dead:
+        dead = latest_start > arrival.min() or earliest_end <= arrival.max()
+    if not dead:
+        return None
+    now = np.full(batch.size, NOW, np.int64) if seq is None else seq
+    return (*segment.lifetimes(), now, _NOTHING if arrival is None else arrival)
 
 
 @kernel

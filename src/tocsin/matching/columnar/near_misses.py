@@ -1,0 +1,177 @@
+"""Near misses: the conjunctions that one event fails by exactly one predicate.
+
+One pass over all rows of a segment. A row's predicates are its atoms and the equalities of its cluster's key; the two
+ends of a range cannot both fail unless the column is absent, so that a failed atom is a failed predicate. Checks are
+taken to hold; a conjunction that no event can satisfy is in no segment, and so no near miss.
+Used by explaining: who would almost have been told, and why not?
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.compile.table import PredicateKind
+from tocsin.index.explain import block_keys
+from tocsin.index.jit import kernel
+from tocsin.index.layout import (
+    EQ,
+    FALSE_ATOM,
+    GE,
+    GENERIC,
+    LE,
+    SCALARS,
+    SCHEMA_FIELDS,
+    TRUE_ATOM,
+    Bytes,
+    Directory,
+    Scalar,
+    SchemaField,
+    Section,
+    int32_section,
+    int64_section,
+    uint8_section,
+    uint16_section,
+)
+from tocsin.matching.columnar.events import Matrix, lay_out
+from tocsin.matching.columnar.fill import Int32s, Int64s, code_holds
+
+if TYPE_CHECKING:
+    from tocsin.index.coded_batch import CodedBatch
+    from tocsin.index.segment import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """A conjunction of subscription `number` that fails only this predicate (as in compile/table.py).
+
+    `low` and `high` are codes of the column, except for sets, where both are the number of the set. A range is given
+    by the end that failed.
+    """
+
+    number: int
+    column: int
+    kind: PredicateKind
+    low: int
+    high: int
+
+
+def near_misses(segment: Segment, batch: CodedBatch, limit: int = 100) -> list[NearMiss]:
+    """Return up to `limit` conjunctions that the batch's only event fails by exactly one predicate, by row."""
+    schema_of, key_of = block_keys(segment)
+    events = lay_out(segment, batch)
+    slots = events.slots.copy()
+    # The slots of columns that only simple groups read are left out of the matrix; here all are read.
+    for column, (_, slot, multiple, _) in enumerate(segment.section(Section.COLUMNS).reshape(-1, 4).tolist()):
+        if multiple < 0:
+            slots[0, slot] = batch.codes[column, 0]
+    found = np.zeros((limit, 4), np.int64)
+    n = _find(segment.buffer, segment.directory, schema_of, key_of, slots, events.offset, events.codes, found)
+    numbers = segment.numbers_of_rows()
+    return [_describe(segment, int(numbers[row]), *failed) for row, *failed in found[:n].tolist()]
+
+
+def _describe(segment: Segment, number: int, column: int, kind: int, value: int) -> NearMiss:
+    last = int(segment.section(Section.COLUMNS)[4 * column]) - 1
+    if kind == GENERIC:
+        column, predicate, low, high = segment.section(Section.GENERIC)[4 * value : 4 * value + 4].tolist()
+        return NearMiss(number, column, PredicateKind(predicate), low, high)
+    if kind in (EQ, GE, LE):
+        low, high = (0 if kind == LE else value), (last if kind == GE else value)
+        return NearMiss(number, column, PredicateKind.SOME_IN, low, high)
+    return NearMiss(number, column, PredicateKind.NONE_IN, value, value)
+
+
+@kernel
+def _find(
+    buffer: Bytes, directory: Directory, schema_of: Int64s, key_of: npt.NDArray[np.uint64], slots: Matrix,
+    offset: Int64s, codes: Int32s, found: npt.NDArray[np.int64],
+) -> int:  # fmt: skip
+    """Fill found with (row, column, atom kind, value) of rows that fail exactly one predicate; return how many."""
+    groups = int32_section(buffer, directory, Section.GROUPS)
+    columns = int32_section(buffer, directory, Section.COLUMNS)
+    schemas = int64_section(buffer, directory, Section.SCHEMAS)
+    atoms = uint16_section(buffer, directory, Section.ATOMS)
+    stripe_row = int32_section(buffer, directory, Section.STRIPE_ROW)
+    stripe_data = int32_section(buffer, directory, Section.STRIPE_DATA)
+    stripe_width = uint8_section(buffer, directory, Section.STRIPE_WIDTH)
+    block_stripe = int32_section(buffer, directory, Section.BLOCK_STRIPE)
+    block_local = int32_section(buffer, directory, Section.BLOCK_LOCAL)
+    local_group = uint16_section(buffer, directory, Section.LOCAL_GROUP)
+    local_start = int32_section(buffer, directory, Section.LOCAL_START)
+    local_value = int32_section(buffer, directory, Section.LOCAL_VALUE)
+    generic = int32_section(buffer, directory, Section.GENERIC)
+    set_offset = int32_section(buffer, directory, Section.SET_OFFSET)
+    set_low = int32_section(buffer, directory, Section.SET_LOW)
+    set_high = int32_section(buffer, directory, Section.SET_HIGH)
+    dense_atoms = directory[SCALARS + Scalar.DENSE_ATOMS]
+    truth = np.zeros(65_536, np.uint8)
+    owner, value_of = np.zeros(65_536, np.int32), np.zeros(65_536, np.int32)
+    truth[TRUE_ATOM] = 1
+    for g in range(directory[SCALARS + Scalar.GROUPS]):
+        first = np.int64(groups[4 * g + 2])
+        for v in range(groups[4 * g + 3] - 1):
+            atom = first + 1 + v
+            owner[atom], value_of[atom] = g, v
+            truth[atom] = code_holds(
+                groups[4 * g + 1], groups[4 * g], v, columns, slots, offset, codes, generic, set_offset, set_low,
+                set_high, 0,
+            )  # fmt: skip
+    n = 0
+    for block in range(len(schema_of)):
+        key_failures, key_column, key_value = 0, np.int64(-1), np.int64(0)
+        if schema_of[block] >= 0:
+            record = schemas[schema_of[block] * SCHEMA_FIELDS : (schema_of[block] + 1) * SCHEMA_FIELDS]
+            rest = np.int64(key_of[block])
+            for t in range(record[SchemaField.WIDTH]):
+                value = rest // record[SchemaField.RADIX + t]
+                rest -= value * record[SchemaField.RADIX + t]
+                # A bucket of a grid is no predicate: the range itself is among the atoms.
+                if record[SchemaField.GRID + t] < 0 and not code_holds(
+                    EQ, record[SchemaField.COLUMN + t], value, columns, slots, offset, codes, generic, set_offset,
+                    set_low, set_high, 0,
+                ):  # fmt: skip
+                    key_failures += 1
+                    key_column, key_value = record[SchemaField.COLUMN + t], value
+        if key_failures > 1:
+            continue
+        first_value = local_start[block_local[block]]
+        for y in range(block_local[block], block_local[block + 1]):
+            g = np.int64(local_group[y])
+            for position in range(local_start[y], local_start[y + 1]):
+                atom = dense_atoms + position - first_value
+                owner[atom], value_of[atom] = g, local_value[position]
+                truth[atom] = code_holds(
+                    groups[4 * g + 1], groups[4 * g], np.int64(local_value[position]), columns, slots, offset, codes,
+                    generic, set_offset, set_low, set_high, 0,
+                )  # fmt: skip
+        for s in range(block_stripe[block], block_stripe[block + 1]):
+            width, at = np.int64(stripe_width[s]), np.int64(stripe_data[s])
+            for row in range(stripe_row[s], stripe_row[s + 1]):
+                failures, failed = key_failures, np.int64(-1)
+                for z in range(at, at + width):
+                    if truth[atoms[z]]:
+                        continue
+                    g, before = np.int64(owner[atoms[z]]), np.int64(owner[failed])
+                    column, kind = groups[4 * g], groups[4 * g + 1]
+                    # Where a unique column is absent, both ends of one range fail.
+                    other_end = failed >= 0 and (kind == GE or kind == LE) and groups[4 * before] == column
+                    other_end = other_end and columns[4 * column + 2] < 0 and slots[0, columns[4 * column + 1]] < 0
+                    failures += not (other_end and groups[4 * before + 1] == GE + LE - kind)
+                    failed = np.int64(atoms[z])
+                at += width
+                if failures != 1 or atoms[at - 1] == FALSE_ATOM:
+                    continue
+                if n == len(found):
+                    return n
+                found[n, 0] = row
+                if failed < 0:
+                    found[n, 1], found[n, 2], found[n, 3] = key_column, EQ, key_value
+                else:
+                    g = np.int64(owner[failed])
+                    found[n, 1], found[n, 2], found[n, 3] = groups[4 * g], groups[4 * g + 1], value_of[failed]
+                n += 1
+    return n
