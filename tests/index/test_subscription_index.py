@@ -62,7 +62,8 @@ def test_random_changes_merges_and_reopenings_lose_and_invent_nothing(seed: int,
     world = World(seed)
     folder = IndexFolder(tmp_path / "index")
     for step in range(14):
-        world.random.choice([lambda: world.add(40), lambda: world.remove(20), lambda: world.add(3)])()
+        change, count = world.random.choice([(world.add, 40), (world.remove, 20), (world.add, 3)])
+        change(count)
         if step % 3 == 0:
             world.matcher.index.merge(everything=world.random.random() < 0.3)
         if step % 4 == 1:
@@ -129,7 +130,7 @@ def test_matching_as_of_a_seq_sees_what_was_live_then() -> None:
     matcher.remove("early", seq=30)
     event = schema.admit({"a": 1})
 
-    def found(seq: int, arrival: int) -> list[object]:
+    def found(seq: int, arrival: int) -> list[str]:
         return sorted(map(str, matcher.match(event, seq=seq, arrival=arrival)))
 
     for _ in range(2):

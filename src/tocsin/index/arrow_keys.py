@@ -18,6 +18,7 @@ from tocsin.errors import BadValue
 from tocsin.index.key_column import KeyColumn, keys_of
 from tocsin.schema import Domain, NumericDomain, PointDomain, TimeDomain, Value
 
+Present = npt.NDArray[np.bool_] | None  # None: every row
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 
 
@@ -55,7 +56,7 @@ def _from_lists(array: pa.Array, attribute: str, domain: Domain, derivation: Der
 
 
 def _from_scalars(array: pa.Array, attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn:
-    present = pc.is_valid(array).to_numpy(zero_copy_only=False)
+    present = None if array.null_count == 0 else pc.is_valid(array).to_numpy(zero_copy_only=False)
     kind = array.type
     if isinstance(domain, NumericDomain) and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         return _numbers(array, present, attribute, domain)
@@ -64,16 +65,16 @@ def _from_scalars(array: pa.Array, attribute: str, domain: Domain, derivation: D
     if isinstance(domain, PointDomain) and pa.types.is_struct(kind) and derivation != "value":
         return _coordinate(array, present, attribute, domain, derivation)
     if domain.kind == "boolean" and pa.types.is_boolean(kind):
-        return KeyColumn(pc.fill_null(array, False).cast(pa.int64()).to_numpy(zero_copy_only=False), present)
+        return KeyColumn(_filled(array, False, pa.int64()), present)
     return _numbered(array, present, attribute, domain, derivation)
 
 
-def _numbers(array: pa.Array, present: npt.NDArray[np.bool_], attribute: str, domain: NumericDomain) -> KeyColumn:
+def _numbers(array: pa.Array, present: Present, attribute: str, domain: NumericDomain) -> KeyColumn:
     if pa.types.is_uint64(array.type) and len(array) and (pc.max(array).as_py() or 0) >= 2**63:
         return _numbered(array, present, attribute, domain, "value")
     if pa.types.is_integer(array.type):
-        return KeyColumn(pc.fill_null(array, 0).cast(pa.int64()).to_numpy(zero_copy_only=False), present)
-    values = pc.fill_null(array, 0.0).cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return KeyColumn(_filled(array, 0, pa.int64()), present)
+    values = _filled(array, 0.0, pa.float64())
     finite = np.isfinite(values)
     if not finite.all():
         row = int(np.argmin(finite))
@@ -81,33 +82,37 @@ def _numbers(array: pa.Array, present: npt.NDArray[np.bool_], attribute: str, do
     return KeyColumn(values, present, as_written=domain.type != "float")
 
 
+def _filled(array: pa.Array, filling: object, kind: pa.DataType) -> npt.NDArray[Any]:
+    """Return the values as NumPy has them, without a copy where there is no null and the type fits."""
+    if array.null_count:
+        array = pc.fill_null(array, filling)
+    values: npt.NDArray[Any] = (array if array.type == kind else array.cast(kind)).to_numpy(zero_copy_only=False)
+    return values
+
+
 def _microseconds(array: pa.Array) -> npt.NDArray[np.int64]:
     """Return instants as microseconds since 1970; finer ones are cut to the microsecond below."""
-    numbers: npt.NDArray[np.int64] = pc.fill_null(array.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    numbers = _filled(array.cast(pa.int64()), 0, pa.int64())
     per_unit = {"s": 1_000_000, "ms": 1_000, "us": 1}
     unit = array.type.unit
     return numbers // 1_000 if unit == "ns" else numbers * per_unit[unit]
 
 
-def _coordinate(
-    array: pa.Array, present: npt.NDArray[np.bool_], attribute: str, domain: Domain, derivation: Derivation
-) -> KeyColumn:
+def _coordinate(array: pa.Array, present: Present, attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn:
     wanted = ("lat", "latitude") if derivation == "latitude" else ("lon", "longitude")
     names = [field.name for field in array.type if field.name in wanted]
     if not names:
         raise BadValue(str(array.type), domain.name, f"a struct with lat and lon (attribute {attribute})")
     values = pc.struct_field(array, names[0])
-    known = present & pc.is_valid(values).to_numpy(zero_copy_only=False)
-    return KeyColumn(pc.fill_null(values, 0.0).cast(pa.float64()).to_numpy(zero_copy_only=False), known)
+    known = pc.is_valid(values).to_numpy(zero_copy_only=False)
+    return KeyColumn(_filled(values, 0.0, pa.float64()), known if present is None else known & present)
 
 
-def _numbered(
-    array: pa.Array, present: npt.NDArray[np.bool_], attribute: str, domain: Domain, derivation: Derivation
-) -> KeyColumn:
+def _numbered(array: pa.Array, present: Present, attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn:
     """Return the keys by way of the distinct values, each admitted once."""
     encoded = array if pa.types.is_dictionary(array.type) else _distinct(array)
-    positions = pc.fill_null(encoded.indices, 0).cast(pa.int64()).to_numpy(zero_copy_only=False)
-    used = np.unique(positions[present])
+    positions = _filled(encoded.indices, 0, pa.int64())
+    used = np.unique(positions if present is None else positions[present])
     distinct = encoded.dictionary.to_pylist()
     numbers: dict[Any, int] = {}
     found: list[list[int]] = [[] for _ in distinct]
@@ -134,28 +139,27 @@ def _keys(
     domain: Domain,
     derivation: Derivation,
     positions: npt.NDArray[np.int64],
-    present: npt.NDArray[np.bool_],
+    present: Present,
     position: int,
 ) -> Any:
     try:
         return keys_of(domain, derivation, domain.admit(raw))
     except BadValue as error:
-        row = int(np.flatnonzero((positions == position) & present)[0])
+        row = int(np.flatnonzero((positions == position) & (True if present is None else present))[0])
         raise BadValue(raw, domain.name, f"{error.right} (attribute {attribute}, row {row})") from None
 
 
-def _spread(
-    found: list[list[int]], positions: npt.NDArray[np.int64], present: npt.NDArray[np.bool_], keys: list[Any]
-) -> KeyColumn:
+def _spread(found: list[list[int]], positions: npt.NDArray[np.int64], present: Present, keys: list[Any]) -> KeyColumn:
     """Return the keys of each event, where a distinct value has any number of them."""
     lengths = np.array([len(each) for each in found] or [0], np.int64)
     starts = np.cumsum(lengths) - lengths
     flat = np.array([number for each in found for number in each], np.int32)
-    counts = np.where(present, lengths[positions], 0) if len(positions) else np.zeros(0, np.int64)
+    counts = lengths[positions] if present is None else np.where(present, lengths[positions], 0)
     offset = np.zeros(len(positions) + 1, np.int64)
     np.cumsum(counts, out=offset[1:])
     within = np.arange(offset[-1]) - np.repeat(offset[:-1], counts)
-    return KeyColumn(flat[np.repeat(starts[positions], counts) + within], present, keys, offset)
+    bound = np.ones(len(positions), np.bool_) if present is None else present
+    return KeyColumn(flat[np.repeat(starts[positions], counts) + within], bound, keys, offset)
 
 
 def values_from_arrow(array: pa.Array, domain: Domain, rows: npt.NDArray[np.int64]) -> list[tuple[Value, ...] | None]:

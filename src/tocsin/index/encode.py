@@ -84,7 +84,7 @@ class EventColumns(EventSource):
         if array is not None:
             return from_arrow(array, attribute, domain, derivation)
         if attribute == EVENT_TYPE and len(self.schema.event_types) == 1:
-            return KeyColumn(np.zeros(self.size, np.int64), np.ones(self.size, np.bool_))
+            return KeyColumn(np.zeros(self.size, np.int64), None)
         return None
 
     def values(self, attribute: str, domain: Domain, events: Int64s) -> list[tuple[Value, ...] | None]:
@@ -159,7 +159,7 @@ def _single(keys: KeyColumn, coder: Coder, codes: Codes) -> None:
     """Write the codes of a single-valued column; absent ones stay as they are."""
     coded = coder.code(keys)
     if keys.offset is None:
-        np.copyto(codes, coded, where=keys.present)
+        np.copyto(codes, coded, where=True if keys.present is None else keys.present)
         return
     counts = np.diff(keys.offset)
     if (counts > 1).any():
@@ -172,7 +172,7 @@ def _single(keys: KeyColumn, coder: Coder, codes: Codes) -> None:
 def _multiple(keys: KeyColumn, coder: Coder) -> MultipleCodes:
     """Return the distinct codes of each event, ascending."""
     lists = keys.as_lists()
-    assert lists.offset is not None
+    assert lists.offset is not None and lists.present is not None
     coded = coder.code(lists)
     offset, codes = sorted_distinct(lists.offset, coded, coder.column.derivation == "words")
     return MultipleCodes(offset, codes, lists.present)

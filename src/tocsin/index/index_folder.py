@@ -100,8 +100,8 @@ class IndexFolder:
         data = path.read_bytes()
         if zlib.crc32(data) != entry.dead_checksum:
             raise FileError(str(path), "damaged: its checksum does not fit; the index has to be built again")
-        pairs = np.frombuffer(data, np.int64).reshape(-1, 2)
-        return dict(pairs.tolist())
+        numbers, seqs = np.frombuffer(data, np.int64).reshape(-1, 2).T
+        return dict(zip(numbers.tolist(), seqs.tolist(), strict=True))
 
     # --- writing ------------------------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ class KeyColumn:
     """Keys of events 0 .. n-1; a value stands for an event only where `present` says so."""
 
     values: npt.NDArray[Any]  # int64 or float64 keys, or int32 positions in `keys`
-    present: npt.NDArray[np.bool_]  # per event
+    present: npt.NDArray[np.bool_] | None  # per event; None where all are
     keys: Sequence[Any] | None = None
     offset: npt.NDArray[np.int64] | None = None
     as_written: bool = False  # float64 values that stand for the numbers they are written as: 0.1 is a tenth
@@ -35,6 +35,9 @@ class KeyColumn:
         """Return the column with offsets, one value for each event that has one."""
         if self.offset is not None:
             return self
+        if self.present is None:
+            offset = np.arange(len(self.values) + 1)
+            return KeyColumn(self.values, np.ones(len(self.values), np.bool_), self.keys, offset, self.as_written)
         offset = np.zeros(len(self.present) + 1, np.int64)
         np.cumsum(self.present, out=offset[1:])
         return KeyColumn(self.values[self.present], self.present, self.keys, offset, self.as_written)

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 Int64s = npt.NDArray[np.int64]
 OUTPUT_IDS = 1 << 26  # ids of one chunk of matches: half a gigabyte
+_NOTHING = np.zeros(0, np.int64)
 EVENTS_AT_ONCE = 4_096  # whose matches in several tiers are put together at once
 
 
@@ -106,7 +107,10 @@ class ColumnarMatcher(Matcher):
         threads: int = 1,
         output_ids: int = OUTPUT_IDS,
     ) -> Iterator[Matches]:
-        """Yield the matches of a record batch in the order of its rows, in chunks of about `output_ids` ids at most."""
+        """Yield the matches of a record batch in the order of its rows, in chunks of about `output_ids` ids at most.
+
+        A chunk's arrays may be used again by the next one: fresh memory is slow. Keep what is to stay by `copy()`.
+        """
         source = EventColumns(batch, self.schema)
         return self.match_source(source, seq=seq, arrival=arrival, threads=threads, output_ids=output_ids)
 
@@ -162,13 +166,25 @@ class _TierReader:
         def check(number: int, events: Int64s) -> npt.NDArray[np.bool_]:
             return self.checks.hold(source, number, events + first)
 
-        ids = self.tier.segment.ids
         for chunk in self.matcher().match(coded, check, output_ids):
-            yield Matches(first + chunk.first, chunk.offset.copy(), ids[chunk.numbers])
+            yield Matches(first + chunk.first, chunk.offset, self._ids(chunk.numbers))
+
+    def _ids(self, numbers: npt.NDArray[np.int32]) -> npt.NDArray[Any]:
+        """Return the ids of the subscriptions; in memory that the next call uses again, where they are integers."""
+        ids = self.tier.segment.ids
+        if ids.dtype == object:
+            return ids[numbers]
+        buffer = getattr(self._own, "ids", _NOTHING)
+        if len(buffer) < len(numbers):
+            buffer = self._own.ids = np.empty(max(len(numbers), 2 * len(buffer)), np.int64)
+        found: npt.NDArray[np.int64] = buffer[: len(numbers)]
+        np.take(ids, numbers, out=found, mode="clip")
+        return found
 
     def match_part(self, coded: CodedBatch, source: EventSource, start: int, stop: int, output_ids: int) -> Matches:
         """Return the matches of events start .. stop-1 of the source."""
-        return in_sequence(list(self.match(coded.part(start, stop), source, start, output_ids)), start)
+        parts = self.match(coded.part(start, stop), source, start, output_ids)
+        return in_sequence([part.copy() for part in parts], start)
 
 
 def _match_tiers(

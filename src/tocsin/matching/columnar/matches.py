@@ -27,6 +27,10 @@ class Matches:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def copy(self) -> Matches:
+        """Return the same in memory of its own."""
+        return Matches(self.first, self.offset.copy(), self.ids.copy())
+
     def counts(self) -> npt.NDArray[np.int64]:
         """Return how many subscriptions each event satisfies."""
         return np.diff(self.offset)

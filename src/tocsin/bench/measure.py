@@ -1,0 +1,177 @@
+"""How fast an engine matches a user's own files: check the answers, then time, then tell."""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tocsin.bench.inferred import schema_of
+from tocsin.errors import FileError, TocsinError
+from tocsin.language import bind, evaluate
+from tocsin.language.documents import from_document
+from tocsin.matching import Matcher, engine_of
+from tocsin.schema import Event, Schema
+
+REPEATS = 5
+CHECKED_SUBSCRIPTIONS, CHECKED_EVENTS = 300, 50
+
+
+@dataclass(frozen=True, slots=True)
+class MatchFigures:
+    """What was measured. Times are of one thread; rates are of whole batches, encoding of the events included."""
+
+    engine: str
+    subscriptions: int
+    events: int
+    matches: int
+    load_seconds: float  # reading, binding and coding the lines
+    build_seconds: float  # from the coded columns to the index; 0 where the engine does not tell them apart
+    bytes_per_subscription: float | None
+    seconds: tuple[float, ...]  # of each repeat over all events
+    single_p50_us: float  # of one event, its encoding included
+    single_p99_us: float
+    peak_megabytes: float
+    checked_pairs: int
+
+    @property
+    def events_per_second_best(self) -> float:
+        return self.events / min(self.seconds)
+
+    @property
+    def events_per_second_median(self) -> float:
+        return self.events / statistics.median(self.seconds)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures as JSON has them."""
+        plain: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        return {
+            **plain,
+            "events_per_second_best": self.events_per_second_best,
+            "events_per_second_median": self.events_per_second_median,
+        }
+
+
+class WrongAnswer(TocsinError):
+    """The engine disagrees with the definition: nothing is timed."""
+
+
+def measure(
+    subscriptions: Path, events: Path, *, schema: Schema | None = None, engine: str = "columnar", batch: int = 1_000
+) -> MatchFigures:
+    """Return the figures of an engine on these files; raises WrongAnswer, FileError."""
+    lines = _lines(events)
+    if schema is None:
+        with subscriptions.open("rb") as file:
+            schema = schema_of(file, lines)
+    raws = [msgspec.json.decode(line) for line in lines]
+    admitted = [schema.admit(raw) for raw in raws]
+    matcher = engine_of(engine)(schema)
+    load_seconds, build_seconds, size = _load(matcher, subscriptions)
+    pairs = _check(matcher, schema, _lines(subscriptions), admitted)
+    run = _batches(matcher, raws, admitted, batch)
+    matches, seconds = 0, []
+    run()  # kernels compile, buffers grow
+    for _ in range(REPEATS):
+        started = time.perf_counter()
+        matches = run()
+        seconds.append(time.perf_counter() - started)
+    singles = _single_times(matcher, schema, raws)
+    return MatchFigures(
+        engine=engine,
+        subscriptions=len(matcher),
+        events=len(raws),
+        matches=matches,
+        load_seconds=load_seconds,
+        build_seconds=build_seconds,
+        bytes_per_subscription=size,
+        seconds=tuple(seconds),
+        single_p50_us=singles[len(singles) // 2] * 1e6,
+        single_p99_us=singles[len(singles) * 99 // 100] * 1e6,
+        peak_megabytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        checked_pairs=pairs,
+    )
+
+
+def _lines(path: Path) -> list[bytes]:
+    try:
+        with path.open("rb") as file:
+            return [line for line in file if line.strip()]
+    except OSError as error:
+        raise FileError(str(path), error.strerror or str(error)) from None
+
+
+def _load(matcher: Matcher, path: Path) -> tuple[float, float, float | None]:
+    """Return the seconds of loading and of building, and the index's bytes per subscription."""
+    from tocsin.matching.columnar.matcher import ColumnarMatcher
+
+    started = time.perf_counter()
+    with path.open("rb") as file:
+        if not isinstance(matcher, ColumnarMatcher):
+            _refuse(path, matcher.load(file))
+            return time.perf_counter() - started, 0.0, None
+        from tocsin.compile import load_bulk
+
+        loaded = load_bulk(file, matcher.schema)
+    _refuse(path, loaded.errors)
+    loaded_at = time.perf_counter()
+    matcher.load_table(loaded.table)
+    built_at = time.perf_counter()
+    size = sum(tier.segment.stats().bytes_per_subscription * len(tier.segment) for tier in matcher.index.tiers())
+    return loaded_at - started, built_at - loaded_at, size / max(1, len(matcher))
+
+
+def _refuse(path: Path, bad: Sequence[object]) -> None:
+    if bad:
+        raise FileError(str(path), f"{len(bad)} bad lines, the first: {bad[0]}")
+
+
+def _check(matcher: Matcher, schema: Schema, lines: Sequence[bytes], events: Sequence[Event]) -> int:
+    """Compare a sample of the answers with the definition; return how many pairs that were."""
+    step = max(1, len(lines) // CHECKED_SUBSCRIPTIONS)
+    sample = [from_document(msgspec.json.decode(line)) for line in lines[::step]]
+    bounds = {id: bind(tree, schema) for id, tree in sample}
+    chosen = events[:: max(1, len(events) // CHECKED_EVENTS)]
+    for event, found in zip(chosen, matcher.match_batch(chosen), strict=True):
+        for found_by, answer in (("batch", set(found)), ("single", set(matcher.match(event)))):
+            for id, bound in bounds.items():
+                if (id in answer) != evaluate(bound, event):
+                    raise WrongAnswer(f"{matcher.name}, {found_by}: wrong about subscription {id} and {event.values}")
+    return 2 * len(bounds) * len(chosen)
+
+
+def _batches(matcher: Matcher, raws: Sequence[Any], events: Sequence[Event], batch: int) -> Callable[[], int]:
+    """Return what to time: all events, a batch at a time; it returns the number of matches."""
+    from tocsin.matching.columnar.matcher import ColumnarMatcher
+
+    starts = range(0, len(events), batch)
+    if isinstance(matcher, ColumnarMatcher):
+        import pyarrow as pa
+
+        from tocsin.schema.event import flatten
+
+        flat = [{name: _plain(values) for name, values in flatten(raw).items()} for raw in raws]
+        parts = [pa.RecordBatch.from_pylist(flat[start : start + batch]) for start in starts]
+        return lambda: sum(len(found) for part in parts for found in matcher.match_arrow(part))
+    lists = [events[start : start + batch] for start in starts]
+    return lambda: sum(len(ids) for part in lists for ids in matcher.match_batch(part))
+
+
+def _plain(values: list[Any]) -> Any:
+    return values[0] if len(values) == 1 else values
+
+
+def _single_times(matcher: Matcher, schema: Schema, raws: Sequence[Any]) -> list[float]:
+    """Return the seconds of admitting, encoding and matching single events, ascending."""
+    times = []
+    for raw in [*raws[:200], *raws[:2_000]]:
+        started = time.perf_counter()
+        matcher.match(schema.admit(raw))
+        times.append(time.perf_counter() - started)
+    return sorted(times[min(200, len(raws)) :])
