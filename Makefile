@@ -7,7 +7,7 @@ ARGS ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench fuzz docs lock clean venv java17
+.PHONY: help demo test check format bench fuzz torture docs lock clean venv java17
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  make \1@\2/p' Makefile | awk -F@ '{ printf "%-14s%s\n", $$1, $$2 }'
@@ -33,6 +33,11 @@ bench: venv ## measure, and store the raw results
 
 fuzz: venv ## look for disagreements with the definition of matching, until stopped
 	@$(BIN)/python -m tests.fuzz $(ARGS)
+
+torture: venv ## kill -9 the broker a thousand times, and look whether anything acknowledged is lost
+	@$(BIN)/python -m tests.torture --control $(ARGS)
+	@$(BIN)/python -m tests.torture --cycles 500 --database sqlite --engine columnar $(ARGS)
+	@$(BIN)/python -m tests.torture --cycles 500 --database postgres --engine columnar $(ARGS)
 
 docs: venv ## check the documentation's links and say where it is
 	@$(BIN)/python tools/check_links.py

@@ -33,7 +33,7 @@ def test_async_broker_publishes_and_listens(place: str) -> None:
                 if len(heard) == 2:
                     break
                 await broker.publish(car(2))
-            assert heard[0] == first[0].seq  # type: ignore[index]
+            assert heard[0] == first[0].seq
             return heard
 
     assert len(asyncio.run(use())) == 2

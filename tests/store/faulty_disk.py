@@ -55,7 +55,7 @@ _Vfs._fields_ = [
     *((f"other{number}", c_void_p) for number in range(14)),
 ]
 
-_OPEN = CFUNCTYPE(c_int, c_void_p, c_char_p, POINTER(_File), c_int, c_void_p)
+_OPEN = CFUNCTYPE(c_int, c_void_p, c_void_p, POINTER(_File), c_int, c_void_p)
 _WRITE = CFUNCTYPE(c_int, c_void_p, c_void_p, c_int, c_int64)
 _TRUNCATE = CFUNCTYPE(c_int, c_void_p, c_int64)
 _SYNC = CFUNCTYPE(c_int, c_void_p, c_int)
@@ -124,11 +124,12 @@ class FaultyDisk:
 
     # --- what SQLite calls --------------------------------------------------------------------------------------------
 
-    def _on_open(self, _vfs: int, name: bytes | None, file: Any, flags: int, out_flags: int) -> int:
+    def _on_open(self, _vfs: int, name: int | None, file: Any, flags: int, out_flags: int) -> int:
         real_address = ctypes.addressof(self._real.contents)
         code = int(self._real_open(real_address, name, file, flags, out_flags))
         if code == _OK and name is not None and file.contents.methods:
-            path = name.decode()
+            # The address is passed on as it came: SQLite keeps using it as long as the file is open.
+            path = ctypes.string_at(name).decode()
             self._names[ctypes.addressof(file.contents)] = path
             if path not in self._durable:
                 self._durable[path] = bytearray(Path(path).read_bytes()) if Path(path).exists() else bytearray()

@@ -56,9 +56,9 @@ class Torture:
             self._be_the_load(writer, point)
         os.close(writer)
         patience = self._rng.uniform(0.05, 1.2) if point is None else 5.0
-        lines = _read_until_death(reader, child, patience)
+        lines, by_us = _read_until_death(reader, child, patience)
         _, status = os.waitpid(child, 0)
-        how = f"at {point}" if point and os.WIFSIGNALED(status) else "at random" if os.WIFSIGNALED(status) else "never"
+        how = "not" if not os.WIFSIGNALED(status) else "at random" if by_us else f"at {point}"
         self.killed[how] = self.killed.get(how, 0) + 1
         return lines
 
@@ -78,8 +78,8 @@ class Torture:
         os._exit(0)
 
 
-def _read_until_death(reader: int, child: int, patience: float) -> Lines:
-    """Return what the process wrote; kills it when patience ends."""
+def _read_until_death(reader: int, child: int, patience: float) -> tuple[Lines, bool]:
+    """Return what the process wrote, and whether we killed it because patience ended."""
     deadline = time.monotonic() + patience
     data = b""
     killed = False
@@ -94,7 +94,7 @@ def _read_until_death(reader: int, child: int, patience: float) -> Lines:
             os.kill(child, signal.SIGKILL)
             killed, deadline = True, time.monotonic() + 60
     os.close(reader)
-    return [json.loads(line) for line in data.split(b"\n") if line]
+    return [json.loads(line) for line in data.split(b"\n") if line], killed
 
 
 def sqlite_places(folder: Path) -> Callable[[], str]:

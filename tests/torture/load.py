@@ -19,7 +19,7 @@ from tocsin.errors import LeaseEnded, StaleRenewal
 THREADS = 3
 _REQUESTS = 1000  # of each thread; it is killed before, as a rule
 _MOST = 6  # live subscriptions of each thread
-SETTINGS = BrokerSettings(sweep_seconds=0.05, merge_changes=20)
+SETTINGS = BrokerSettings(sweep_seconds=0.05, save_changes=20)
 
 
 class Journal:

@@ -105,7 +105,10 @@ class Claim:
 
     def find(self, turn: Turn) -> StoredSubscription:
         """Return the subscription; raises WrongTicket or UnknownSubscription, the same whether it is absent or not theirs."""
-        found = subscriptions.find_subscription(turn.connection, self.id)
+        return self.check(subscriptions.find_subscription(turn.connection, self.id))
+
+    def check(self, found: StoredSubscription | None) -> StoredSubscription:
+        """Return what was found under the id, if it is theirs."""
         if self.ticket is not None:
             if not is_ticket(self.ticket, found.ticket_hash if found else bytes(32)) or found is None:
                 raise WrongTicket
@@ -144,7 +147,8 @@ class Unsubscribe:
 
     def run(self, turn: Turn, settings: BrokerSettings) -> list[EndReceipt]:
         del settings
-        found = [claim.find(turn) for claim in self.claims]
+        kept = {one.id: one for one in subscriptions.find_subscriptions(turn.connection, [c.id for c in self.claims])}
+        found = [claim.check(kept.get(claim.id)) for claim in self.claims]
         live = [one.id for one in found if one.deleted_seq is None]
         seq = 0
         if live:

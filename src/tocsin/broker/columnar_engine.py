@@ -1,23 +1,35 @@
 """ColumnarEngine: the live index over Tocsin's own engine, on disk beside the store.
 
-Changes are seen by the next match; merging goes on beside it. `save` writes the index and the leases to a folder, named
-after the seq that they follow the store up to; a broker that starts loads them and catches up from there.
+Changes are seen by the next match; merging goes on beside it. `save` writes the segments (index/index_folder.py) and
+the leases as of one seq; a broker that starts loads them and catches up from there:
+
+    manifest.json, *.segment, *.dead    the subscriptions, as index/index_folder.py has them
+    1234.leases                         who owns them and for how long, as of the manifest's seq
+    writer                              locked by the process that writes; others only read
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
+import zlib
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
+import msgspec
 import numpy as np
 
-from tocsin.broker.live_index import Engine
+from tocsin.broker.live_index import Engine, LiveIndex
 from tocsin.broker.live_leases import LiveLeases, Longs
-from tocsin.errors import UnknownSubscription
+from tocsin.errors import FileError, UnknownSubscription
 from tocsin.index.encode import EventObjects
+from tocsin.index.index_folder import IndexFolder, Manifest
+from tocsin.index.subscription_index import SubscriptionIndex
 from tocsin.language import BoundSubscription
 from tocsin.matching.columnar.matcher import ColumnarMatcher
 from tocsin.schema import Event, Schema
+from tocsin.store.crash_points import reach
 
 _NONE = np.zeros(0, np.int64)
 
@@ -25,8 +37,9 @@ _NONE = np.zeros(0, np.int64)
 class ColumnarEngine(Engine):
     """Finds candidates with the columnar matcher; it has no schema, and so no subscriptions, before `set_schema`."""
 
-    def __init__(self) -> None:
-        self._matcher: ColumnarMatcher | None = None
+    def __init__(self, folder: LiveFolder | None = None, index: SubscriptionIndex | None = None) -> None:
+        self._folder = folder
+        self._matcher = None if index is None else ColumnarMatcher(index.schema, index)
 
     @property
     def matcher(self) -> ColumnarMatcher:
@@ -47,6 +60,7 @@ class ColumnarEngine(Engine):
 
     def clear(self) -> None:
         if self._matcher is not None:
+            self._matcher.index.wait_for_merging()
             self._matcher = ColumnarMatcher(self._matcher.schema)
 
     def find(self, events: Sequence[Event]) -> tuple[Longs, Longs]:
@@ -66,9 +80,7 @@ class ColumnarEngine(Engine):
             self._matcher = ColumnarMatcher(schema)
             return False
         before, old.schema, old.index.schema = old.schema, schema, schema
-        # Segments are laid out by which attributes are multiple; another type may make one so.
-        known = {*before.attributes, *before.multiple_attributes}
-        return bool(schema.multiple_attributes & known != before.multiple_attributes)
+        return not same_layout(before, schema)
 
     def stats(self) -> dict[str, Any]:
         if self._matcher is None:
@@ -76,15 +88,110 @@ class ColumnarEngine(Engine):
         found = self._matcher.stats()
         return {
             "engine": "columnar",
+            "folder": None if self._folder is None else str(self._folder.path),
             "subscriptions": found.subscriptions,
             "tiers": list(found.tiers),
             "dead": found.dead,
             "bytes": found.bytes,
         }
 
+    def merge(self) -> None:
+        """Merge all segments into one."""
+        if self._matcher is not None:
+            self._matcher.index.wait_for_merging()
+            self._matcher.index.merge(everything=True)
+
     def save(self, seq: int, leases: LiveLeases) -> None:
-        del seq, leases
+        if self._folder is not None and self._matcher is not None:
+            self._folder.save_as_of(self._matcher.index, seq, leases)
 
     def close(self) -> None:
         if self._matcher is not None:
             self._matcher.index.wait_for_merging()
+        if self._folder is not None:
+            self._folder.close()
+
+
+def same_layout(old: Schema, new: Schema) -> bool:
+    """Return whether segments made under one schema serve under its extension.
+
+    They are laid out by which attributes are multiple, and another event type may make one so.
+    """
+    known = {*old.attributes, *old.multiple_attributes}
+    return new.multiple_attributes & known == old.multiple_attributes
+
+
+class LiveFolder(IndexFolder):
+    """The folder of a live index: segments, and the leases as of the same seq, of one incarnation of a store."""
+
+    def __init__(self, path: Path, incarnation: str) -> None:
+        super().__init__(path)
+        self._incarnation = incarnation
+        self._lock: IO[str] | None = None
+
+    def load_live(self, schema: Schema) -> LiveIndex:
+        """Return the index as it was saved; raises FileError where it is not whole or not of this store."""
+        index, manifest = self.load(schema)
+        leases = self._read_leases(manifest)
+        return LiveIndex(ColumnarEngine(self, index), leases, manifest.seq)
+
+    def _leases_path(self, seq: int) -> Path:
+        return self.path / f"{seq}.leases"
+
+    def _read_leases(self, manifest: Manifest) -> LiveLeases:
+        path = self._leases_path(manifest.seq)
+        try:
+            head, _, body = path.read_bytes().partition(b"\n")
+            facts = msgspec.json.decode(head)
+            if facts["incarnation"] != self._incarnation:
+                raise FileError(str(path), "it belongs to another store")
+            if facts["checksum"] != zlib.crc32(body):
+                raise FileError(str(path), "its checksum does not fit")
+            return LiveLeases.from_bytes(body)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise FileError(str(path), f"not the leases of an index: {error}") from None
+
+    def save_as_of(self, index: SubscriptionIndex, seq: int, leases: LiveLeases) -> None:
+        """Make the index durable as of seq, unless another process is the one that writes."""
+        if not self._is_writer():
+            return
+        body = leases.to_bytes()
+        head = msgspec.json.encode({"incarnation": self._incarnation, "checksum": zlib.crc32(body)})
+        unfinished = self.path / f"{seq}.leases.unfinished"
+        with unfinished.open("wb") as file:
+            file.write(head + b"\n" + body)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(self._leases_path(seq))
+        self.save(index, seq)
+        for path in self.path.glob("*.leases"):
+            if path != self._leases_path(seq):
+                path.unlink(missing_ok=True)
+
+    def _swap(self, manifest: Manifest) -> None:
+        reach("index.before-manifest")
+        super()._swap(manifest)
+        reach("index.after-manifest")
+
+    def discard(self) -> None:
+        """Remove the manifest, so that nobody takes what it names for an index."""
+        (self.path / "manifest.json").unlink(missing_ok=True)
+
+    def _is_writer(self) -> bool:
+        if self._lock is not None:
+            return True
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = (self.path / "writer").open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            return False
+        self._lock = lock
+        return True
+
+    def close(self) -> None:
+        """Let another process write."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None

@@ -104,7 +104,7 @@ class Core:
         """Give a turn at the store; when the block ends it is committed, and memory follows."""
         with self.lock:
             with self.store.write() as transaction:
-                if transaction.start.seq != self.live.seq:
+                if self._is_behind(transaction.start):
                     self._follow(transaction.connection, transaction.start)
                 turn = Turn(transaction, self.live, self._schema)
                 yield turn
@@ -140,8 +140,12 @@ class Core:
         """Bring memory up to what other processes have written."""
         with self.lock, self.store.read() as connection:
             stands = read_meta(connection)
-            if stands.seq != self.live.seq:
+            if self._is_behind(stands):
                 self._follow(connection, stands)
+
+    def _is_behind(self, stands: Meta) -> bool:
+        known = 0 if self._schema is None else self._schema.version
+        return stands.seq != self.live.seq or stands.schema_version != known
 
     def _follow(self, connection: Connection, stands: Meta) -> None:
         """Take over what was written after `live.seq`."""

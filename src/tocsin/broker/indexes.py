@@ -2,19 +2,65 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tocsin.broker.live_index import DefinitionEngine, Engine, LiveIndex
-from tocsin.store import Store
+from tocsin.errors import FileError
+from tocsin.store import Store, schema_history
+from tocsin.store.transaction import read_meta
+
+if TYPE_CHECKING:
+    from tocsin.broker.columnar_engine import LiveFolder
+
+log = logging.getLogger("tocsin.broker")
 
 
 def open_index(store: Store, engine: str | Engine, folder: str | Path | None) -> LiveIndex:
-    """Return a live index; it follows the store from its `seq` on, which is 0 where nothing was on disk."""
-    del store, folder
+    """Return a live index; it follows the store from its `seq` on, which is 0 where it must be built anew."""
     if isinstance(engine, Engine):
         return LiveIndex(engine)
     if engine == "definition":
         return LiveIndex(DefinitionEngine())
-    from tocsin.broker.columnar_engine import ColumnarEngine
+    from tocsin.broker.columnar_engine import ColumnarEngine, LiveFolder
 
-    return LiveIndex(ColumnarEngine())
+    place = folder_of(store, folder)
+    if place is None:
+        return LiveIndex(ColumnarEngine())
+    live = LiveFolder(place, store.incarnation)
+    try:
+        loaded = _load(store, live)
+    except FileError as error:
+        log.warning("the index cannot be used and is built anew from the store: %s", error)
+        live.discard()
+        loaded = None
+    return loaded or LiveIndex(ColumnarEngine(live))
+
+
+def folder_of(store: Store, folder: str | Path | None) -> Path | None:
+    """Return the folder of a store's index: as given, else beside the file; none for a database that is no file."""
+    if folder is not None:
+        return Path(folder)
+    return None if store.path is None else store.path.with_name(f"{store.path.name}.index")
+
+
+def _load(store: Store, folder: LiveFolder) -> LiveIndex | None:
+    """Return what is in the folder, None where nothing is; raises FileError where it is of no use."""
+    from tocsin.broker.columnar_engine import same_layout
+
+    manifest = folder.manifest()
+    if manifest is None:
+        return None
+    with store.read() as connection:
+        stands = read_meta(connection)
+        versions = {entry.version: entry.schema for entry in schema_history.history(connection)}
+    where = str(folder.path)
+    if manifest.seq > stands.seq:
+        raise FileError(where, f"it is as of seq {manifest.seq}, and the store is at {stands.seq}")
+    if manifest.seq < stands.horizon:
+        raise FileError(where, f"it is as of seq {manifest.seq}, and what ended up to {stands.horizon} is not kept")
+    made_under, schema = versions.get(manifest.schema_version), versions.get(stands.schema_version)
+    if made_under is None or schema is None or not same_layout(made_under, schema):
+        raise FileError(where, "it was made under another schema")
+    return folder.load_live(schema)

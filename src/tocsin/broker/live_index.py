@@ -107,7 +107,7 @@ class LiveIndex:
         self.leases = leases or LiveLeases()
         self.seq = seq  # what happened up to here is in
         self.changes = 0  # since the engine was saved
-        self._ended: deque[tuple[int, list[int]]] = deque()  # (seq, ids) that the engine still holds
+        self._ended = deque(sorted(self.leases.ended()))  # (seq, ids) that the engine may still hold
 
     def __len__(self) -> int:
         return len(self.leases)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -152,19 +151,21 @@ class LiveLeases:
             chosen &= self._owner == owner
         return [Lease(*row) for row in self._columns[:, : self._size][:, chosen].T.tolist()]
 
+    def ended(self) -> list[tuple[int, list[int]]]:
+        """Return (seq, [id]) of those that are over and not forgotten yet."""
+        over = self._deleted != NEVER
+        pairs = zip(self._deleted[over].tolist(), self.ids[over].tolist(), strict=True)
+        return [(seq, [id]) for seq, id in pairs]
+
     # --- on disk, beside the index ------------------------------------------------------------------------------------
 
-    def save(self, path: Path) -> None:
-        """Write the columns to a file."""
-        with path.open("wb") as file:
-            np.save(file, self._columns[:, : self._size])
+    def to_bytes(self) -> bytes:
+        """Return the columns as bytes."""
+        return self._columns[:, : self._size].astype("<i8").tobytes()
 
     @classmethod
-    def load(cls, path: Path) -> LiveLeases:
-        """Return the leases in a file; raises OSError or ValueError where it is not one."""
-        rows = np.load(path)
-        if rows.dtype != np.int64 or rows.ndim != 2 or rows.shape[0] != len(_COLUMNS):
-            raise ValueError("not the columns of leases")
+    def from_bytes(cls, data: bytes) -> LiveLeases:
+        """Return the leases that these bytes hold; raises ValueError."""
         leases = cls()
-        leases._extend(rows)
+        leases._extend(np.frombuffer(data, "<i8").astype(np.int64).reshape(len(_COLUMNS), -1))
         return leases

@@ -32,6 +32,7 @@ class Sweeper:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._retained_us = 0
+        self._saved_us = 0
 
     def start(self) -> None:
         """Sweep in the background."""
@@ -62,6 +63,7 @@ class Sweeper:
         now = core.store.now_us()
         ended = self._end_leases(now)
         self._give_notice(now)
+        self._save_index(now)
         if now - self._retained_us >= _RETENTION_EVERY * SECOND:
             self._retained_us = now
             self.retain()
@@ -78,6 +80,16 @@ class Sweeper:
                 seq = subscriptions.end_leases(turn.transaction, due, "lease")
                 turn.end(due, seq)
         return due
+
+    def _save_index(self, now_us: int) -> None:
+        core, settings = self._core, self._core.settings
+        if self._saved_us == 0:
+            self._saved_us = now_us
+        waited = now_us - self._saved_us >= settings.save_seconds * SECOND
+        if core.live.changes >= settings.save_changes or (waited and core.live.changes):
+            self._saved_us = now_us
+            with core.lock:
+                core.live.save()
 
     def _give_notice(self, now_us: int) -> None:
         if not self._callbacks:
