@@ -11,6 +11,19 @@ from tocsin.matching.matcher import Capabilities, Matcher, SubscriptionId, Work
 _ENGINES = {
     "columnar": "tocsin.matching.columnar.matcher:ColumnarMatcher",
     "naive": "tocsin.matching.naive:NaiveMatcher",
+    # The papers' algorithms, to be compared: see `tocsin lab`.
+    "counting": "tocsin.matching.classic.counting:CountingMatcher",
+    "counting-table": "tocsin.matching.classic.counting:TableListMatcher",
+    "counting-bits": "tocsin.matching.classic.counting:BitMatrixMatcher",
+    "counting-bytes": "tocsin.matching.classic.counting:ByteMatrixMatcher",
+    "equality-preferred": "tocsin.matching.classic.equality_preferred:EqualityPreferredMatcher",
+    "quarantining": "tocsin.matching.classic.quarantining:QuarantiningMatcher",
+    "hanson": "tocsin.matching.classic.hanson:HansonMatcher",
+    "propagation": "tocsin.matching.classic.propagation:PropagationMatcher",
+    "schema-clustering": "tocsin.matching.classic.schema_clustering:SchemaClusteringMatcher",
+    "matching-tree": "tocsin.matching.classic.matching_tree:MatchingTreeMatcher",
+    "gough": "tocsin.matching.classic.gough:GoughMatcher",
+    "neon": "tocsin.matching.classic.neon:NeonMatcher",
 }
 ENGINES = tuple(_ENGINES)
 

@@ -1,0 +1,1 @@
+"""Tests of the parts that the papers' engines are made of; the engines themselves are in the shared suite."""
