@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,6 +18,9 @@ from tocsin.language import bind, evaluate
 from tocsin.language.documents import from_document
 from tocsin.matching import Matcher, engine_of
 from tocsin.schema import Event, Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 REPEATS = 5
 CHECKED_SUBSCRIPTIONS, CHECKED_EVENTS = 300, 50
@@ -152,19 +155,29 @@ def _batches(matcher: Matcher, raws: Sequence[Any], events: Sequence[Event], bat
 
     starts = range(0, len(events), batch)
     if isinstance(matcher, ColumnarMatcher):
-        import pyarrow as pa
-
-        from tocsin.schema.event import flatten
-
-        flat = [{name: _plain(values) for name, values in flatten(raw).items()} for raw in raws]
-        parts = [pa.RecordBatch.from_pylist(flat[start : start + batch]) for start in starts]
+        parts = [_record_batch(raws[start : start + batch]) for start in starts]
+        if [ids for found in matcher.match_arrow(parts[0]) for ids in found.lists()] != matcher.match_batch(
+            events[:batch]
+        ):
+            raise WrongAnswer(f"{matcher.name}: Arrow columns and single events have different matches")
         return lambda: sum(len(found) for part in parts for found in matcher.match_arrow(part))
     lists = [events[start : start + batch] for start in starts]
     return lambda: sum(len(ids) for part in lists for ids in matcher.match_batch(part))
 
 
-def _plain(values: list[Any]) -> Any:
-    return values[0] if len(values) == 1 else values
+def _record_batch(raws: Sequence[Any]) -> pa.RecordBatch:
+    """Return raw events as Arrow columns, null where an event does not bind the attribute."""
+    import pyarrow as pa
+
+    from tocsin.schema.event import flatten
+
+    rows = [flatten(raw) for raw in raws]
+    names = dict.fromkeys(name for row in rows for name in row)
+    multiple = {name for row in rows for name, values in row.items() if len(values) > 1}
+    columns = {
+        name: [row.get(name) if name in multiple else row.get(name, [None])[0] for row in rows] for name in names
+    }
+    return pa.RecordBatch.from_pydict(columns)
 
 
 def _single_times(matcher: Matcher, schema: Schema, raws: Sequence[Any]) -> list[float]:

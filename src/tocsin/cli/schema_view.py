@@ -62,7 +62,7 @@ def _table(schema: Schema, event_types: Sequence[str]) -> str:
         for name in event_types or schema.event_types:
             table = Table(title=f"event type {name}", title_justify="left", show_edge=False, pad_edge=False)
             for heading in ("attribute", "annotations", "domain", "values", "operators"):
-                table.add_column(heading)
+                table.add_column(heading, no_wrap=heading == "attribute", overflow="fold")
             for entry in schema.event_type(name).attributes:
                 domain = schema.domain_of(entry.attribute)
                 table.add_row(
