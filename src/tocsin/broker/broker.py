@@ -390,9 +390,11 @@ class Broker:
         with self._core.lock:
             return {"seq": self._core.live.seq, "live": len(self._core.live), **self._core.live.engine.stats()}
 
-    def save_index(self) -> None:
-        """Merge the index and write it to disk."""
+    def save_index(self, *, merge: bool = False) -> None:
+        """Write the index to disk, merged into one segment first if asked; the broker does so by itself now and then."""
         with self._core.lock:
+            if merge:
+                self._core.live.engine.merge()
             self._core.live.save()
 
 

@@ -153,7 +153,7 @@ class LiveFolder(IndexFolder):
 
     def save_as_of(self, index: SubscriptionIndex, seq: int, leases: LiveLeases) -> None:
         """Make the index durable as of seq, unless another process is the one that writes."""
-        if not self._is_writer():
+        if not self.become_writer():
             return
         body = leases.to_bytes()
         head = msgspec.json.encode({"incarnation": self._incarnation, "checksum": zlib.crc32(body)})
@@ -177,7 +177,8 @@ class LiveFolder(IndexFolder):
         """Remove the manifest, so that nobody takes what it names for an index."""
         (self.path / "manifest.json").unlink(missing_ok=True)
 
-    def _is_writer(self) -> bool:
+    def become_writer(self) -> bool:
+        """Return whether this process is, from now on, the one that writes here."""
         if self._lock is not None:
             return True
         self.path.mkdir(parents=True, exist_ok=True)

@@ -51,6 +51,10 @@ class Engine(ABC):
         """Return figures about what it holds."""
 
     @abstractmethod
+    def merge(self) -> None:
+        """Bring what it holds into its best form, however long that takes."""
+
+    @abstractmethod
     def save(self, seq: int, leases: LiveLeases) -> None:
         """Write to disk what it holds, following the store up to `seq`; nothing, where it keeps nothing on disk."""
 
@@ -91,6 +95,9 @@ class DefinitionEngine(Engine):
 
     def stats(self) -> dict[str, Any]:
         return {"engine": "definition", "subscriptions": len(self._subscriptions)}
+
+    def merge(self) -> None:
+        """Nothing to do: there is only one form."""
 
     def save(self, seq: int, leases: LiveLeases) -> None:
         del seq, leases  # it is rebuilt from the store
