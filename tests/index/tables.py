@@ -26,10 +26,15 @@ class Shape:
     disjunctions: float = 0.1
 
 
+NO_DOMAIN: Any = None  # kernels work on codes, which need no domain
+
+
 def random_table(rng: np.random.Generator, shape: Shape) -> ConjunctionTable:
     """Return a table with every kind of predicate, by the shape's proportions."""
     columns = [
-        Column(f"a{c}", None, bool(rng.random() < shape.multiple), "value", np.arange(rng.integers(1, shape.constants + 1)))
+        Column(
+            f"a{c}", NO_DOMAIN, bool(rng.random() < shape.multiple), "value", np.arange(rng.integers(1, shape.constants + 1))
+        )
         for c in range(shape.columns)
     ]
     sets: list[list[tuple[int, int]]] = []
@@ -75,8 +80,8 @@ def _random_conjunction(
             predicates.append((c, kind, low, high))
         else:
             choice = rng.integers(0, 5)
-            ends = [(low, low), (low, low), (0, high), (low, last), (low, high)][choice]
-            predicates.append((c, int(PredicateKind.NONE_IN if choice == 1 else PredicateKind.SOME_IN), *ends))
+            interval = [(low, low), (low, low), (0, high), (low, last), (low, high)][choice]
+            predicates.append((c, int(PredicateKind.NONE_IN if choice == 1 else PredicateKind.SOME_IN), *interval))
             if columns[c].multiple and rng.random() < 0.3:
                 predicates.append((c, int(PredicateKind.SOME_IN), high, high))
     if shape.checks and rng.random() < 0.2:
@@ -110,7 +115,7 @@ def coded(table: ConjunctionTable, events: list[list[Codes]], **lifetimes: Any) 
         if column.multiple:
             multiples[c] = multiple_codes([event[c] for event in events])
         else:
-            codes[c] = [-1 if event[c] is None else event[c][0] for event in events]
+            codes[c] = [(event[c] or [-1])[0] for event in events]
     return CodedBatch(codes, multiples, **lifetimes)
 
 

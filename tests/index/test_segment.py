@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -16,29 +18,38 @@ from tocsin.matching.columnar.segment_matcher import SegmentMatcher
 EAGER = PlanCosts(row=10.0, probe=1.0)
 
 
-def some_segment(seed=0, **shape):
+def no_domain(attribute: str) -> Any:
+    """Return nothing: these tests are about codes, which need no domain."""
+
+
+def some_segment(seed: Any = 0, **shape: Any) -> Any:
     rng = np.random.default_rng(seed)
     table = random_table(rng, Shape(**shape))
     return rng, table, build_segment(table, costs=EAGER)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_random_segments_keep_their_invariants(seed):
-    shape = {"subscriptions": [0, 1, 17, 300][seed % 4], "columns": 1 + seed % 6, "constants": 1 + 3 * seed, "checks": seed % 3}
+def test_random_segments_keep_their_invariants(seed: Any) -> None:
+    shape = {
+        "subscriptions": [0, 1, 17, 300][seed % 4],
+        "columns": 1 + seed % 6,
+        "constants": 1 + 3 * seed,
+        "checks": seed % 3,
+    }
     some_segment(seed, **shape)[2].check()
 
 
-def test_the_same_table_gives_the_same_bytes():
+def test_the_same_table_gives_the_same_bytes() -> None:
     first, second = some_segment(3, checks=2)[2], some_segment(3, checks=2)[2]
     assert np.array_equal(first.buffer, second.buffer)
     assert np.array_equal(first.directory, second.directory)
 
 
-def test_a_stored_segment_answers_as_the_one_in_memory(tmp_path):
+def test_a_stored_segment_answers_as_the_one_in_memory(tmp_path: Any) -> None:
     rng, table, segment = some_segment(4)
     path = tmp_path / "a.segment"
     write_segment(segment, path)
-    opened = open_segment(path, lambda attribute: None)
+    opened = open_segment(path, no_domain)
     opened.check()
     assert np.array_equal(opened.ids, table.ids)
     assert [c.attribute for c in opened.columns] == [c.attribute for c in table.columns]
@@ -48,19 +59,19 @@ def test_a_stored_segment_answers_as_the_one_in_memory(tmp_path):
         assert sorted(SegmentMatcher(opened).match_one(coded(table, [codes]))) == matches_of(table, codes)
 
 
-def test_killing_rows_of_a_mapped_segment_does_not_reach_the_file(tmp_path):
+def test_killing_rows_of_a_mapped_segment_does_not_reach_the_file(tmp_path: Any) -> None:
     _, table, segment = some_segment(5)
     path = tmp_path / "a.segment"
     write_segment(segment, path)
     before = path.read_bytes()
-    opened = open_segment(path, lambda attribute: None)
+    opened = open_segment(path, no_domain)
     opened.kill(np.arange(len(table.ids)))
     assert not opened.alive_rows().any()
     assert path.read_bytes() == before
-    assert open_segment(path, lambda attribute: None).alive_rows().all()
+    assert open_segment(path, no_domain).alive_rows().all()
 
 
-def test_any_flipped_byte_is_refused(tmp_path):
+def test_any_flipped_byte_is_refused(tmp_path: Any) -> None:
     _, _, segment = some_segment(6, subscriptions=30, checks=1)
     path = tmp_path / "a.segment"
     write_segment(segment, path)
@@ -72,21 +83,21 @@ def test_any_flipped_byte_is_refused(tmp_path):
         damaged[position] ^= 1 << int(rng.integers(0, 8))
         path.write_bytes(damaged)
         with pytest.raises(CorruptSegment, match=r"a\.segment"):
-            open_segment(path, lambda attribute: None)
+            open_segment(path, no_domain)
 
 
 @pytest.mark.parametrize("left", [0, 10, DATA_START - 1, DATA_START, DATA_START + 64, -64, -1])
-def test_a_truncated_file_is_refused(tmp_path, left):
+def test_a_truncated_file_is_refused(tmp_path: Any, left: Any) -> None:
     _, _, segment = some_segment(7, subscriptions=30)
     path = tmp_path / "a.segment"
     write_segment(segment, path)
     path.write_bytes(path.read_bytes()[:left])
     with pytest.raises(CorruptSegment, match=r"a\.segment"):
-        open_segment(path, lambda attribute: None)
+        open_segment(path, no_domain)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_table_can_be_read_back(seed):
+def test_the_table_can_be_read_back(seed: Any) -> None:
     rng, table, segment = some_segment(seed, checks=3)
     dead = set(rng.choice(len(table.ids), 40, replace=False).tolist())
     segment.kill(np.array(sorted(dead)))
@@ -97,8 +108,8 @@ def test_the_table_can_be_read_back(seed):
         assert matches_of(again, codes, event) == alive
 
 
-def test_plan_and_stats_show_the_choice():
-    _, table, segment = some_segment(8, subscriptions=400, generic=0.0, multiple=0.0)
+def test_plan_and_stats_show_the_choice() -> None:
+    _, _, segment = some_segment(8, subscriptions=400, generic=0.0, multiple=0.0)
     stats = segment.stats()
     assert stats.subscriptions == 400
     assert stats.schemas
@@ -109,7 +120,7 @@ def test_plan_and_stats_show_the_choice():
     assert all(plan.cluster_rows >= 1 for plan in plans)
 
 
-def test_texts_and_mixed_numbers_survive_in_the_file(tmp_path):
+def test_texts_and_mixed_numbers_survive_in_the_file(tmp_path: Any) -> None:
     from dataclasses import replace
     from decimal import Decimal
 
@@ -123,7 +134,7 @@ def test_texts_and_mixed_numbers_survive_in_the_file(tmp_path):
     ids[:] = [f"s{i}" for i in range(len(ids))]
     path = tmp_path / "a.segment"
     write_segment(build_segment(replace(table, columns=columns, ids=ids)), path)
-    opened = open_segment(path, lambda attribute: None)
+    opened = open_segment(path, no_domain)
     assert opened.columns[0].constants.tolist() == mixed.tolist()
     assert opened.columns[1].constants.tolist() == texts.tolist()
     assert opened.ids.tolist() == ids.tolist()

@@ -5,6 +5,9 @@ Steps: statistics -> grids -> lowering to atoms -> access schemas -> clusters, c
 Neighbours: index/lowering.py, index/plan.py, index/rows.py (kernels), index/layout.py (what the arrays mean).
 """
 
+# The kernels of index/rows.py are typed by Numba, not by mypy.
+# mypy: allow-untyped-calls
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -98,8 +101,11 @@ def _access_columns(table: ConjunctionTable, grids: Grids) -> AccessColumns:
 
 
 def _number_groups(
-    lowered: Lowered, placement: Placement, codes: npt.NDArray[np.int64],
-    multiple: npt.NDArray[np.bool_], scalars: dict[Scalar, int],
+    lowered: Lowered,
+    placement: Placement,
+    codes: npt.NDArray[np.int64],
+    multiple: npt.NDArray[np.bool_],
+    scalars: dict[Scalar, int],
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Return the groups (column, kind, first atom or -1, atoms) and the group of each (column * 5 + kind)."""
     used = np.bincount(
@@ -127,9 +133,7 @@ def _number_groups(
     return np.array(groups, np.int32).reshape(-1, 4), group_of
 
 
-def _order_by_cluster(
-    lowered: Lowered, placement: Placement
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _order_by_cluster(lowered: Lowered, placement: Placement) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return the conjunctions ordered by cluster (root first) and their lead, and where each cluster starts."""
     order = np.flatnonzero(~lowered.never)
     lead = rows.lead_keys(
@@ -155,7 +159,9 @@ def _add_rows(
     is_local = (groups[:, 2] < 0)[atom_group] & ~placement.replaced if len(groups) else placement.replaced
     block_start, block_next = rows.cut_blocks(order, cluster_start, lowered.atom_offset, is_local, local_limit)
     use_atom, use_block = rows.local_uses(order, block_start, lowered.atom_offset, is_local)
-    value_key = (atom_group[use_atom].astype(np.uint64) << np.uint64(32)) | lowered.atom_value[use_atom].astype(np.uint64)
+    value_key = (atom_group[use_atom].astype(np.uint64) << np.uint64(32)) | lowered.atom_value[use_atom].astype(
+        np.uint64
+    )
     use_order = radix_order(use_block.astype(np.uint64), radix_order(value_key, np.arange(len(use_atom))))
     number, local_group, local_start, local_value, block_local = rows.number_local(
         use_order, use_block, value_key, len(block_start) - 1, scalars[Scalar.DENSE_ATOMS]
@@ -256,9 +262,7 @@ def _add_tables(
     scalars[Scalar.SCHEMAS] = len(placement.schemas)
 
 
-def _describe_schema(
-    record: npt.NDArray[np.int64], members: Schema, access: AccessColumns, columns: int
-) -> None:
+def _describe_schema(record: npt.NDArray[np.int64], members: Schema, access: AccessColumns, columns: int) -> None:
     record[SchemaField.WIDTH] = len(members)
     record[SchemaField.MULTIPLE] = -1
     record[SchemaField.GRID : SchemaField.GRID + MAX_WIDTH] = -1

@@ -43,7 +43,7 @@ class CodedBatch:
     @property
     def size(self) -> int:
         """The number of events."""
-        return self.codes.shape[1]
+        return int(self.codes.shape[1])
 
     def part(self, start: int, stop: int) -> CodedBatch:
         """Return events start .. stop-1 as a batch of their own."""

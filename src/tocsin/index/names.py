@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,8 +45,7 @@ def names_sections(
     names = json.dumps({"columns": columns, "checks": checks}, sort_keys=True)
     sections[Section.NAMES] = np.frombuffer(names.encode(), np.uint8)
     if table.ids.dtype == object:
-        data, offset = _encode_texts(table.ids)
-        sections[Section.IDS], sections[Section.ID_OFFSET] = data, offset
+        sections[Section.IDS], sections[Section.ID_OFFSET] = _encode_texts(table.ids)
     else:
         sections[Section.IDS] = table.ids.astype(np.int64).view(np.uint8)
     scalars[Scalar.IDS_ARE_TEXT] = int(table.ids.dtype == object)
@@ -87,8 +87,8 @@ def _encode_constants(constants: npt.NDArray[Any]) -> tuple[str, bytes]:
     if constants.dtype.kind == "f":
         return "float64", constants.astype(np.float64).tobytes()
     if all(isinstance(constant, str) for constant in constants):
-        data, offset = _encode_texts(constants)
-        return "text", offset.tobytes() + data.tobytes()
+        texts, offset = _encode_texts(constants)
+        return "text", offset.tobytes() + texts.tobytes()
     return "numbers", json.dumps([_tag_number(number) for number in constants]).encode()
 
 
@@ -118,7 +118,7 @@ def _encode_texts(texts: npt.NDArray[Any]) -> tuple[npt.NDArray[np.uint8], npt.N
 def _decode_texts(data: npt.NDArray[np.uint8], offset: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     joined = data.tobytes()
     texts = np.empty(len(offset) - 1, object)
-    texts[:] = [joined[a:b].decode("utf-8", "surrogatepass") for a, b in zip(offset[:-1], offset[1:], strict=True)]
+    texts[:] = [joined[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(offset.tolist())]
     return texts
 
 

@@ -10,6 +10,9 @@ ones made useless. What no schema improves lives in the root cluster, which ever
 Input from index/lowering.py; the result goes to index/build.py.
 """
 
+# The kernels below take arrays only, named after what they hold; Numba, not mypy, checks their arithmetic.
+# mypy: allow-untyped-defs, allow-untyped-calls
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -169,7 +172,7 @@ def place(lowered: Lowered, access: AccessColumns, schemas: list[Schema]) -> Pla
 
 
 @kernel
-def _selectivity_matrix(sample, accesses, access_offset, access_column, access_selectivity):  # type: ignore[no-untyped-def]
+def _selectivity_matrix(sample, accesses, access_offset, access_column, access_selectivity):
     """Return selectivity[row, access column] of the sampled conjunctions, 2 where they have no candidate."""
     matrix = np.full((len(sample), accesses), _NO_ACCESS, np.float32)
     for row in range(len(sample)):
@@ -182,7 +185,7 @@ def _selectivity_matrix(sample, accesses, access_offset, access_column, access_s
 @kernel
 def _place(
     access_offset, access_column, access_value, access_selectivity, access_atom, width, members, values, atoms
-):  # type: ignore[no-untyped-def]  # fmt: skip
+):  # fmt: skip
     """Return schema, key and replaced of Placement."""
     n = len(access_offset) - 1
     schema, key, replaced = np.full(n, -1, np.int32), np.zeros(n, np.uint64), np.zeros(atoms, np.bool_)

@@ -4,6 +4,9 @@ Called by index/build.py, in the order of this file. A block is a cluster, or a 
 not fit 16 bits. A stripe is the rows of a block that have the same number of atoms.
 """
 
+# Kernels take arrays only, named after what they hold; Numba, not mypy, checks their arithmetic.
+# mypy: allow-untyped-defs, disable-error-code="arg-type, assignment"
+
 from __future__ import annotations
 
 import numpy as np
@@ -20,7 +23,7 @@ TRUE_ATOM = 1
 
 
 @kernel
-def lead_keys(atom_offset, atom_column, atom_kind, atom_value, atom_selectivity, replaced):  # type: ignore[no-untyped-def]
+def lead_keys(atom_offset, atom_column, atom_kind, atom_value, atom_selectivity, replaced):
     """Return per conjunction a key of its most selective remaining atom, so that neighbours share atoms."""
     n = len(atom_offset) - 1
     keys = np.zeros(n, np.uint64)
@@ -37,7 +40,7 @@ def lead_keys(atom_offset, atom_column, atom_kind, atom_value, atom_selectivity,
 
 
 @kernel
-def cut_blocks(order, cluster_start, atom_offset, is_local, local_limit):  # type: ignore[no-untyped-def]
+def cut_blocks(order, cluster_start, atom_offset, is_local, local_limit):
     """Return where blocks start (and the end), and 1 per block that the next continues.
 
     A block has at most local_limit uses of local atoms.
@@ -63,7 +66,7 @@ def cut_blocks(order, cluster_start, atom_offset, is_local, local_limit):  # typ
 
 
 @kernel
-def local_uses(order, block_start, atom_offset, is_local):  # type: ignore[no-untyped-def]
+def local_uses(order, block_start, atom_offset, is_local):
     """Return the local atoms in order of their rows, and the block of each."""
     count = 0
     for j in range(len(is_local)):
@@ -80,7 +83,7 @@ def local_uses(order, block_start, atom_offset, is_local):  # type: ignore[no-un
 
 
 @kernel
-def number_local(use_order, use_block, value_key, blocks, first_number):  # type: ignore[no-untyped-def]
+def number_local(use_order, use_block, value_key, blocks, first_number):
     """Return per use its atom number in its block, and the local groups and values of all blocks.
 
     Within a block, distinct (group, value) are numbered from first_number in ascending order.
@@ -111,7 +114,7 @@ def number_local(use_order, use_block, value_key, blocks, first_number):  # type
 
 
 @kernel
-def row_keys(order, block_start, atom_offset, atom_selectivity, replaced, atom_number):  # type: ignore[no-untyped-def]
+def row_keys(order, block_start, atom_offset, atom_selectivity, replaced, atom_number):
     """Return per row its width, a key to sort rows within a block by, and its atoms, most selective first."""
     n = len(order)
     widths, keys = np.empty(n, np.uint8), np.empty(n, np.uint64)
@@ -155,7 +158,9 @@ def row_keys(order, block_start, atom_offset, atom_selectivity, replaced, atom_n
 
 
 @kernel
-def write_rows(sorted_rows, block_start, widths, row_atoms, row_offset, atom_group, is_local, replaced, atom_offset, order, groups):  # type: ignore[no-untyped-def]
+def write_rows(
+    sorted_rows, block_start, widths, row_atoms, row_offset, atom_group, is_local, replaced, atom_offset, order, groups
+):
     """Return ATOMS, STRIPE_ROW, STRIPE_DATA, STRIPE_WIDTH, BLOCK_STRIPE, DENSE_LIST and BLOCK_DENSE."""
     n, blocks = len(sorted_rows), len(block_start) - 1
     total = 0
@@ -203,7 +208,7 @@ def write_rows(sorted_rows, block_start, widths, row_atoms, row_offset, atom_gro
 
 
 @kernel
-def find_leads(atoms, stripe_row, stripe_data, stripe_width):  # type: ignore[no-untyped-def]
+def find_leads(atoms, stripe_row, stripe_data, stripe_width):
     """Return LEAD_STRIPE, LEAD_START and LEAD_ROW: where the first atom changes within large stripes."""
     stripes, starts, lead = [np.int32(0)], [np.int32(0)], [np.int32(0)]
     for s in range(len(stripe_width)):
@@ -225,7 +230,7 @@ def find_leads(atoms, stripe_row, stripe_data, stripe_width):  # type: ignore[no
 
 
 @kernel
-def hash_table(keys, blocks, bits):  # type: ignore[no-untyped-def]
+def hash_table(keys, blocks, bits):
     """Return open-addressing tables of keys and blocks with 2**bits slots; block -1 marks an empty slot."""
     slots = np.int64(1) << bits
     table_key, table_block = np.zeros(slots, np.uint64), np.full(slots, -1, np.int32)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -22,11 +24,11 @@ SHAPES = {
 }
 
 
-def evaluate_checks(check, events):
+def evaluate_checks(check: Any, events: Any) -> Any:
     return np.array([check_holds(check, int(event)) for event in events])
 
 
-def batch_answers(matcher, batch, **options):
+def batch_answers(matcher: Any, batch: Any, **options: Any) -> Any:
     answers = {}
     for chunk in matcher.match(batch, check=evaluate_checks, **options):
         for i in range(len(chunk.offset) - 1):
@@ -36,7 +38,7 @@ def batch_answers(matcher, batch, **options):
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("costs", [EAGER, PlanCosts()], ids=["clusters", "root"])
-def test_matches_are_those_that_the_table_means(shape, costs):
+def test_matches_are_those_that_the_table_means(shape: Any, costs: Any) -> None:
     rng = np.random.default_rng(len(str(shape)))
     table = random_table(rng, shape)
     segment = build_segment(table, costs=costs)
@@ -46,11 +48,15 @@ def test_matches_are_those_that_the_table_means(shape, costs):
     matcher = SegmentMatcher(segment)
     assert batch_answers(matcher, coded(table, events)) == expected
     for event, codes in enumerate(events[:40]):
-        one = matcher.match_one(coded(table, [codes]), check=lambda c, e, event=event: evaluate_checks(c, e + event))
+
+        def check(number: int, events: Any, event: int = event) -> Any:
+            return evaluate_checks(number, events + event)
+
+        one = matcher.match_one(coded(table, [codes]), check=check)
         assert sorted(one.tolist()) == expected[event]
 
 
-def test_repeated_events_share_tiles_and_give_equal_answers():
+def test_repeated_events_share_tiles_and_give_equal_answers() -> None:
     rng = np.random.default_rng(5)
     table = random_table(rng, Shape(subscriptions=500))
     events = random_events(rng, table, 3) * 70
@@ -60,7 +66,7 @@ def test_repeated_events_share_tiles_and_give_equal_answers():
     assert matcher.counters().tiles > 0
 
 
-def test_small_output_chunks_change_nothing():
+def test_small_output_chunks_change_nothing() -> None:
     rng = np.random.default_rng(6)
     table = random_table(rng, Shape(subscriptions=500, disjunctions=0.0))
     batch = coded(table, random_events(rng, table, 100))
@@ -72,7 +78,7 @@ def test_small_output_chunks_change_nothing():
     assert len(list(chunked.match(batch, output_numbers=600))) > 5
 
 
-def test_lifetimes_are_compared_event_by_event():
+def test_lifetimes_are_compared_event_by_event() -> None:
     rng = np.random.default_rng(7)
     table = random_table(rng, Shape(subscriptions=300))
     n = len(table.ids)
@@ -92,7 +98,7 @@ def test_lifetimes_are_compared_event_by_event():
     assert batch_answers(SegmentMatcher(segment), coded(table, events, seq=seq, arrival=arrival)) == expected
 
 
-def test_killed_subscriptions_match_nothing():
+def test_killed_subscriptions_match_nothing() -> None:
     rng = np.random.default_rng(8)
     table = random_table(rng, Shape(subscriptions=400, checks=3))
     segment = build_segment(table, costs=EAGER)
@@ -104,7 +110,7 @@ def test_killed_subscriptions_match_nothing():
     assert batch_answers(SegmentMatcher(segment), coded(table, events)) == expected
 
 
-def test_an_empty_batch_and_an_empty_table_match_nothing():
+def test_an_empty_batch_and_an_empty_table_match_nothing() -> None:
     rng = np.random.default_rng(9)
     table = random_table(rng, Shape(subscriptions=20))
     assert batch_answers(SegmentMatcher(build_segment(table)), coded(table, [])) == []
@@ -114,24 +120,24 @@ def test_an_empty_batch_and_an_empty_table_match_nothing():
     assert batch_answers(SegmentMatcher(segment), coded(nothing, random_events(rng, nothing, 3))) == [[], [], []]
 
 
-def test_clusters_save_work():
+def test_clusters_save_work() -> None:
     rng = np.random.default_rng(10)
     table = random_table(rng, Shape(subscriptions=2000, generic=0.0, multiple=0.0, columns=4, constants=40))
     batch = coded(table, random_events(rng, table, 200))
     planned, unplanned = SegmentMatcher(build_segment(table, costs=EAGER)), SegmentMatcher(build_segment(table))
     batch_answers(planned, batch)
     batch_answers(unplanned, batch)
-    rows = lambda matcher: 64 * matcher.counters().tile_rows + matcher.counters().direct_rows  # noqa: E731
-    assert rows(planned) < rows(unplanned)
+    work, more = planned.counters(), unplanned.counters()
+    assert 64 * work.tile_rows + work.direct_rows < 64 * more.tile_rows + more.direct_rows
 
 
-def test_each_check_is_asked_once_per_event():
+def test_each_check_is_asked_once_per_event() -> None:
     rng = np.random.default_rng(11)
     table = random_table(rng, Shape(subscriptions=400, checks=4))
     batch = coded(table, random_events(rng, table, 50))
-    asked = []
+    asked: list[tuple[int, int]] = []
 
-    def check(number, events):
+    def check(number: Any, events: Any) -> Any:
         asked.extend((number, int(event)) for event in events)
         return evaluate_checks(number, events)
 

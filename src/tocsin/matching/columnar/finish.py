@@ -153,4 +153,4 @@ class _Verdicts:
             if self.check is None:
                 raise ValueError("this segment has checks: matching it needs a callback that evaluates them")
             known[new] = self.check(check, new)
-        return known[events] == 1
+        return np.equal(known[events], 1)

