@@ -10,7 +10,10 @@ import pytest
 from tests.broker.market import car, open_broker, seqs_of
 from tests.clocks import ManualClock
 from tocsin.broker import Broker, BrokerSettings
+from tocsin.broker.columnar_engine import ColumnarEngine
+from tocsin.broker.expressions import Expression
 from tocsin.broker.live_index import DefinitionEngine
+from tocsin.language import attributes
 from tocsin.store.backup import backup, restore
 
 
@@ -63,8 +66,8 @@ def test_restart_loads_the_index_and_catches_up(path: str, caplog: pytest.LogCap
 
 def test_restart_does_not_bind_what_the_index_has(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(path, ManualClock())
-    bound: list[bytes] = []
-    monkeypatch.setattr("tocsin.broker.core.bind_stored", lambda tree, schema: bound.append(tree))
+    bound: list[object] = []
+    monkeypatch.setattr(ColumnarEngine, "load", lambda self, stored, schema: bound.extend(stored))
     with columnar(path, ManualClock()) as broker:
         assert broker.index_stats()["live"] == 40
     assert bound == []
@@ -161,6 +164,31 @@ def test_index_is_saved_after_enough_changes(path: str) -> None:
         assert not (Path(f"{path}.index") / "manifest.json").exists()
         broker.sweep()
         assert (Path(f"{path}.index") / "manifest.json").exists()
+
+
+def test_many_subscriptions_of_every_form_are_rebuilt_in_bulk(path: str) -> None:
+    clock = ManualClock()
+    forms: list[Expression] = [
+        *(f"car where price < {limit}" for limit in range(600)),
+        "car where price < 3 or brand = 'x'",
+        "antique, car where not (price between 2 and 5)",
+        "car where brand in ('x', 'y') and price is present with age = 4",
+        "car",
+        "where brand like 'x%'",
+        {"event_types": ["car"], "predicates": [["price", "<", 2], ["brand", "contains", "x"]]},
+        (attributes.price > 1) & (attributes.brand == "x"),
+    ]
+    with columnar(path, clock) as broker:
+        broker.subscribe_all(forms, owner="ada")
+        broker.store.close()  # nothing is saved
+    events = [car(1), car(4, brand="x"), car(6, brand="xy z"), {"event_type": "antique", "price": 1}]
+    with columnar(path, clock) as broker:
+        broker.publish(events)
+        fast = seqs_of(broker, "ada")
+    with open_broker(path, clock, engine="definition") as broker:
+        receipts = broker.publish(events)
+        slow = [(seq - 4, id) for seq, id in seqs_of(broker, "ada") if seq >= receipts[0].seq]
+    assert fast == slow
 
 
 def test_an_engine_of_ones_own_can_be_given(path: str) -> None:

@@ -20,9 +20,10 @@ from typing import IO, Any
 import msgspec
 import numpy as np
 
+from tocsin.broker.expressions import bulk_document
 from tocsin.broker.live_index import Engine, LiveIndex
 from tocsin.broker.live_leases import LiveLeases, Longs
-from tocsin.errors import FileError, UnknownSubscription
+from tocsin.errors import FileError, StoreDamaged, UnknownSubscription
 from tocsin.index.encode import EventObjects
 from tocsin.index.index_folder import IndexFolder, Manifest
 from tocsin.index.subscription_index import SubscriptionIndex
@@ -32,6 +33,7 @@ from tocsin.schema import Event, Schema
 from tocsin.store.crash_points import reach
 
 _NONE = np.zeros(0, np.int64)
+_FEW = 500  # subscriptions that are not worth a tier of their own
 
 
 class ColumnarEngine(Engine):
@@ -50,6 +52,14 @@ class ColumnarEngine(Engine):
     def add(self, subscriptions: Sequence[tuple[int, BoundSubscription]]) -> None:
         for id, bound in subscriptions:
             self.matcher.add(id, bound)
+
+    def load(self, stored: Sequence[tuple[int, bytes]], schema: Schema) -> None:
+        if len(stored) < _FEW:
+            super().load(stored, schema)
+            return
+        bad = self.matcher.load([bulk_document(id, tree) for id, tree in stored])
+        if bad:
+            raise StoreDamaged(f"{len(bad)} stored subscriptions do not fit the schema; the first: {bad[0].error}")
 
     def remove(self, ids: Sequence[int]) -> None:
         for id in ids:

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 
 from sqlalchemy import Connection
 
-from tocsin.broker.expressions import bind_stored
-from tocsin.broker.live_index import LiveIndex, lease_of
+from tocsin.broker.live_index import LiveIndex
 from tocsin.broker.live_leases import Lease
 from tocsin.broker.settings import BrokerSettings
 from tocsin.errors import SchemaError
@@ -167,9 +166,9 @@ class Core:
                 if row.deleted_seq is not None:
                     self.live.end([row.id], row.deleted_seq)
             else:
-                new.append((lease_of(row), bind_stored(row.tree or b"", self.schema)))
+                new.append(row)
         if new:
-            self.live.add(new)
+            self.live.load(new, self.schema)
 
     def _set_schema(self, schema: Schema, connection: Connection | None = None) -> None:
         self._schema = schema
@@ -184,5 +183,5 @@ class Core:
             return
         self.live.engine.clear()
         for rows in leases_since(connection, 0, letters.low_water(connection), trees=True):
-            held = [row for row in rows if self.live.leases.has(row.id)]
-            self.live.engine.add([(row.id, bind_stored(row.tree or b"", self.schema)) for row in held])
+            held = [(row.id, row.tree or b"") for row in rows if self.live.leases.has(row.id)]
+            self.live.engine.load(held, self.schema)

@@ -1,17 +1,19 @@
-"""What `subscribe` takes: a text, a syntax tree, or a builder's condition; and the forms in which it is stored."""
+"""What `subscribe` takes: a text, a document, a syntax tree, a builder's condition; and the forms that are stored."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
 from tocsin.errors import NotSupported, TooLarge
 from tocsin.language import BoundSubscription, Condition, Subscription, bind, from_json, parse, render, to_json
-from tocsin.language.documents import decode
+from tocsin.language.documents import decode, from_document
 from tocsin.schema import Schema
 
-Expression = str | Subscription | Condition
+Expression = str | Mapping[str, Any] | Subscription | Condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,24 @@ def _tree(expression: Expression) -> Subscription:
         return parse(expression)
     if isinstance(expression, Condition):
         return Subscription((), expression.node)
+    if isinstance(expression, Mapping):
+        return from_document(expression)[1]
     return expression
+
+
+def bulk_document(id: int, tree: bytes) -> bytes:
+    """Return a stored subscription as a document that bulk loading takes, by its short way if it is a plain conjunction."""
+    document = msgspec.json.decode(tree)
+    where = document.get("where", {"and": []})
+    parts = [where] if isinstance(where, list) else where.get("and")
+    if parts is not None and "with" not in document and all(map(_is_plain, parts)):
+        document = {"predicates": parts, "event_types": document.get("event_types")}
+    document["id"] = id
+    return msgspec.json.encode(document)
+
+
+def _is_plain(predicate: Any) -> bool:
+    return isinstance(predicate, list) and len(predicate) == 3 and isinstance(predicate[2], str | int | float)
 
 
 def bind_stored(tree: bytes, schema: Schema) -> BoundSubscription:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tocsin.broker.expressions import bind_stored
 from tocsin.broker.live_leases import NEVER, Lease, LiveLeases, Longs
 from tocsin.language import BoundSubscription, evaluate
 from tocsin.schema import Event, Schema
@@ -29,6 +30,10 @@ class Engine(ABC):
     @abstractmethod
     def add(self, subscriptions: Sequence[tuple[int, BoundSubscription]]) -> None:
         """Hold subscriptions; the next `find` sees them."""
+
+    def load(self, stored: Sequence[tuple[int, bytes]], schema: Schema) -> None:
+        """Hold many stored subscriptions (id, JSON tree); engines with a bulk path override it."""
+        self.add([(id, bind_stored(tree, schema)) for id, tree in stored])
 
     @abstractmethod
     def remove(self, ids: Sequence[int]) -> None:
@@ -124,7 +129,19 @@ class LiveIndex:
         self.leases.add([lease for lease, _ in new])
         self.engine.add([(lease.id, bound) for lease, bound in new])
         self.changes += len(new)
-        if over := [(lease.deleted, [lease.id]) for lease, _ in new if lease.deleted != NEVER]:
+        self._wait([lease for lease, _ in new])
+
+    def load(self, rows: Sequence[LeaseRow], schema: Schema) -> None:
+        """Hold stored subscriptions, in order of their ids, greater than all before."""
+        leases = [lease_of(row) for row in rows]
+        self.leases.add(leases)
+        self.engine.load([(row.id, row.tree or b"") for row in rows], schema)
+        self.changes += len(rows)
+        self._wait(leases)
+
+    def _wait(self, leases: Sequence[Lease]) -> None:
+        """Remember those that are over already, until the engine may forget them."""
+        if over := [(lease.deleted, [lease.id]) for lease in leases if lease.deleted != NEVER]:
             self._ended = deque(sorted([*self._ended, *over]))
 
     def renew(self, id: int, end_us: int) -> None:

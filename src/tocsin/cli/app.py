@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from tocsin.cli import bench, demo, explain, match, parse, pipeline, schema
+from tocsin.cli import bench, db, demo, explain, index_commands, match, parse, pipeline, schema
 
 app = typer.Typer(
     name="tocsin",
@@ -18,6 +18,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(schema.app, name="schema")
+app.add_typer(db.app, name="db")
+app.add_typer(index_commands.app, name="index")
 app.add_typer(bench.app, name="bench")
 app.add_typer(pipeline.app, name="pipeline")
 app.command("parse")(parse.parse)
