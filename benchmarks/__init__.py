@@ -1,0 +1,1 @@
+"""Benchmarks: check the answers, then time; raw results are kept, tables and plots are made from them."""

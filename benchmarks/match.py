@@ -1,0 +1,79 @@
+"""Matching: the columnar engine on the workloads, batches and single events, one thread.
+
+    python -m benchmarks.match [--sizes 100000,1000000] [--workloads topss,fabret,market,cents] [--beside COMMAND]
+
+Each workload is measured in a process of its own, so that peak memory means something. `--beside` runs a command on
+the same files right before and after, as COMMAND SUBSCRIPTIONS EVENTS BATCH, and keeps what it prints: other programs
+are compared in one run, since machines differ and are busy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.results import store
+from tocsin.bench.write_workload import write_workload
+
+EVENTS = 10_000
+
+
+def main() -> None:
+    """Measure, print and store."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", default="100000,1000000")
+    parser.add_argument("--workloads", default="topss,fabret,market,cents")
+    parser.add_argument("--batch", type=int, default=1_000)
+    parser.add_argument("--events", type=int, default=EVENTS)
+    parser.add_argument("--engine", default="columnar")
+    parser.add_argument("--beside")
+    options = parser.parse_args()
+    print(
+        f"{'workload':8} {'subscriptions':>13} {'events/s':>12} {'matches/event':>13} {'build s':>8} {'bytes':>6} {'p50 µs':>7} {'beside':>12}"
+    )
+    for size in map(int, options.sizes.split(",")):
+        for name in options.workloads.split(","):
+            with tempfile.TemporaryDirectory() as folder:
+                write_workload(name, size, options.events, Path(folder))
+                run(name, size, Path(folder), options)
+
+
+def run(name: str, size: int, folder: Path, options: argparse.Namespace) -> None:
+    """Measure one workload and print its row."""
+    files = (folder / "subscriptions.jsonl", folder / "events.jsonl")
+    before = beside(options.beside, files, options.batch)
+    command = [
+        sys.executable, "-c", "from tocsin.cli import main; main()", "bench", "match", "--json",
+        "--subscriptions", str(files[0]), "--events", str(files[1]), "--batch", str(options.batch), "--engine", options.engine,
+    ]  # fmt: skip
+    figures = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    after = beside(options.beside, files, options.batch)
+    others = [each["events_per_s"] for each in (before, after) if each]
+    store("match", {"workload": name, **figures, "beside": others})
+    size_of = figures["bytes_per_subscription"]
+    print(
+        f"{name:8} {size:13,} {figures['events_per_second_best']:12,.0f} {figures['matches'] / figures['events']:13,.1f} "
+        f"{figures['build_seconds']:8.2f} {size_of or 0:6.1f} {figures['single_p50_us']:7.0f} {max(others, default=0):12,.0f}",
+        flush=True,
+    )
+
+
+def beside(command: str | None, files: tuple[Path, Path], batch: int) -> dict[str, Any] | None:
+    """Return what another program prints about the same files: one JSON object with `events_per_s`."""
+    if command is None:
+        return None
+    done = subprocess.run(
+        [*shlex.split(command), *map(str, files), str(batch)], check=True, capture_output=True, text=True
+    )
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+if __name__ == "__main__":
+    main()
