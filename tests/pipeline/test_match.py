@@ -1,7 +1,6 @@
 """match() and validate() over DataFrames: columns of all kinds, outputs, partitioning; and equality with the definition."""
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,10 +132,6 @@ def test_bulk_predicates_come_as_json_or_structs(spark: "SparkSession", offers: 
     assert pairs(match(offers, structs, schema=shop, event_id="id")) == {(0, 7), (1, 7), (2, 7)}
 
 
-def lines(*documents: str) -> Iterator[str]:
-    return iter(documents)
-
-
 def test_shards_give_what_the_whole_gives(offers: "DataFrame", shop: Schema, tmp_path: Path) -> None:
     folder = tmp_path / "wishes"
     texts = [f'{{"id": {at}, "text": "price >= {at}"}}' for at in range(40)]
@@ -154,13 +149,13 @@ def test_shards_give_what_the_whole_gives(offers: "DataFrame", shop: Schema, tmp
 def test_a_new_version_of_a_folder_opens_only_what_is_new(shop: Schema, tmp_path: Path) -> None:
     from tocsin.pipeline.open_index import FolderIndex, IndexReference, open_index
 
-    write_folder(tmp_path, lines('{"id": 1, "text": "price < 30"}'), shop)
+    write_folder(tmp_path, ['{"id": 1, "text": "price < 30"}'], shop)
     index = open_index(IndexReference(str(tmp_path)))
     assert isinstance(index, FolderIndex)
     event = shop.admit({"price": 5})
     assert index.match_events([event], None, None).ids.tolist() == [1]
     before = dict(index.segments)
-    write_folder(tmp_path, lines('{"id": 2, "text": "price < 40"}'), shop)
+    write_folder(tmp_path, ['{"id": 2, "text": "price < 40"}'], shop)
     again = open_index(IndexReference(str(tmp_path)))
     assert again is index
     assert all(index.segments[file] is segment for file, segment in before.items())
@@ -178,7 +173,8 @@ def test_batches_equal_the_definition(spark: "SparkSession", tmp_path: Path, see
     schema = random_schema(rng)
     subscriptions = dict(enumerate(bound_subscriptions(rng, schema, 60)))
     events = {at: event_text(rng, schema) if rng.random() < 0.9 else '{"nonsense": 1}' for at in range(80)}
-    write_folder(tmp_path / "s", (document(id, bound) for id, bound in subscriptions.items()), schema, per_segment=25)
+    lines = (document(id, bound) for id, bound in subscriptions.items())
+    assert write_folder(tmp_path / "s", lines, schema, per_segment=25) == []
     frame = spark.createDataFrame(list(events.items()), "id long, body string").repartition(3)
     found = pairs(match(frame, tmp_path / "s", event_id="id", event_json="body"))
     assert found == expected_pairs(subscriptions, events, schema)

@@ -8,7 +8,7 @@ import msgspec
 
 from tests.strategies.worlds import random_event, random_schema, random_subscription
 from tocsin.errors import TocsinError
-from tocsin.language import BoundSubscription, bind, evaluate, to_json
+from tocsin.language import BoundSubscription, bind, evaluate, render, to_json
 from tocsin.schema import Schema
 
 
@@ -24,14 +24,22 @@ def bound_subscriptions(rng: random.Random, schema: Schema, count: int) -> list[
 
 
 def document(id: str | int, bound: BoundSubscription) -> str:
-    """Return a subscription as a line of JSON."""
-    text: str = msgspec.json.encode({"id": id, **to_json(bound.subscription)}).decode()
+    """Return a subscription as a line of JSON: as a tree, or as text where the tree says nothing ("true")."""
+    tree = to_json(bound.subscription)
+    form = tree if "where" in tree or "event_types" in tree else {"text": render(bound.subscription)}
+    text: str = msgspec.json.encode({"id": id, **form}).decode()
     return text
 
 
 def event_text(rng: random.Random, schema: Schema) -> str:
-    """Return an admissible event as JSON."""
-    return json.dumps(random_event(rng, schema), default=_plain)
+    """Return an admissible event as JSON; values that JSON has no form for are left out by drawing again."""
+    while True:
+        text = json.dumps(random_event(rng, schema), default=_plain)
+        try:
+            schema.admit(msgspec.json.decode(text))
+        except TocsinError:
+            continue
+        return text
 
 
 def _plain(value: Any) -> str:

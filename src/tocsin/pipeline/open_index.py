@@ -100,6 +100,7 @@ class FolderIndex(OpenIndex):
         self._manifest = FolderManifest()
         self._matcher = ColumnarMatcher(self._schema, merge_beside=False)
         self.segments: dict[str, OpenSegment] = {}
+        self._openings = 0  # a segment that is mapped anew is another tier to the matcher
 
     @property
     def schema(self) -> Schema:
@@ -124,7 +125,8 @@ class FolderIndex(OpenIndex):
         known = self.segments.get(entry.file)
         if known is None or not known.dead <= dead:
             segment = open_segment(self._folder / entry.file, self._schema.domain_of, verify=False)
-            known = OpenSegment(Tier(f"{entry.file}#{len(dead)}", segment), entry)
+            self._openings += 1
+            known = OpenSegment(Tier(f"{entry.file}#{self._openings}", segment), entry)
         known.bury(dead)
         return known
 

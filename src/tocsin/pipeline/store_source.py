@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 from sqlalchemy import func, select
 
@@ -70,12 +70,13 @@ class SeqRange(InputPartition):
         self.batch_after, self.after, self.through = batch_after, after, through
 
 
-class StoreEventReader(DataSourceStreamReader):
+class StoreEventReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the log range by range."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._store = options["store"]
         self._start = options.get("start", MATCHED)
+        self._last: int | None = None  # the seq that a query ends at, where it is to end
         self._partitions = int(options.get("partitions", "2"))
         self._most = int(options.get("maxeventsperbatch", options.get("maxEventsPerBatch", DEFAULT_EVENTS_PER_BATCH)))
 
@@ -91,9 +92,14 @@ class StoreEventReader(DataSourceStreamReader):
         """Return the seq of the last event that the next batch may have; `start` where there is no new one."""
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         waiting = select(events.c.seq).where(events.c.seq > start["seq"]).order_by(events.c.seq).limit(most)
+        if self._last is not None:
+            waiting = waiting.where(events.c.seq <= self._last)
         with open_store(self._store).read() as connection:
             last = connection.execute(select(func.max(waiting.subquery().c.seq))).scalar()
         return start if last is None else {"seq": int(last)}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._last = open_store(self._store).meta().seq
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         with open_store(self._store).read() as connection:

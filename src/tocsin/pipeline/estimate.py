@@ -1,0 +1,140 @@
+"""Volume estimates for a draft subscription: how many events a day would it match? Without Spark, in a moment.
+
+From a sample of recent events, kept as admitted events with a weight (events of the log for each one in the sample).
+The draft is evaluated on the sample by the definition; the share that matches is given with the Wilson interval, and
+times the rate of events. A sample of 5,000 gives a share of 10% to within about 0.8 points, 19 times out of 20.
+`refresh` keeps a sample up to date: a reservoir over the events of a window, so that each is as likely to be in it.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from dataclasses import dataclass, field
+
+from tocsin.broker.admission import read_stored
+from tocsin.errors import TocsinError
+from tocsin.language import BoundSubscription, Subscription, bind, evaluate, parse
+from tocsin.schema import Event, Schema
+from tocsin.store import Store, schema_history
+from tocsin.store.events import StoredEvent, read_events
+
+Z = 1.96  # of the normal distribution: 95% two-sided
+DAY_SECONDS = 86_400.0
+DEFAULT_SAMPLE = 5_000
+_READ_AT_ONCE = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """How much a draft would match: the share of events, and events a day, with bounds that hold 19 times in 20."""
+
+    share: float
+    share_low: float
+    share_high: float
+    events_per_day: float
+    events_per_day_low: float
+    events_per_day_high: float
+    sample: int
+    matched: int
+    seconds: float
+    exact: bool  # every event of the period was looked at
+
+    def __str__(self) -> str:
+        kind = "all" if self.exact else "a sample of"
+        return (
+            f"about {self.events_per_day:,.0f} events a day ({self.events_per_day_low:,.0f} to "
+            f"{self.events_per_day_high:,.0f}): {self.share:.2%} of events ({self.share_low:.2%} to {self.share_high:.2%}), "
+            f"from {kind} {self.sample:,} events"
+        )
+
+
+@dataclass
+class EventSample:
+    """A uniform sample of the events of a stretch of time, and how many there were."""
+
+    schema: Schema
+    size: int = DEFAULT_SAMPLE
+    events: list[Event] = field(default_factory=list)
+    seen: int = 0
+    first_us: int | None = None
+    last_us: int | None = None
+    through_seq: int = 0
+    _random: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311 - a sample, not a secret
+
+    @classmethod
+    def of_store(cls, store: Store, size: int = DEFAULT_SAMPLE, *, most_events: int = 50_000) -> EventSample:
+        """Return a sample of a store's newest events."""
+        with store.read() as connection:
+            newest = schema_history.newest(connection)
+            if newest is None:
+                raise TocsinError("the store has no schema yet")
+        sample = cls(newest.schema, size)
+        sample.through_seq = max(store.meta().horizon, store.meta().seq - most_events)
+        sample.refresh(store)
+        return sample
+
+    def refresh(self, store: Store) -> int:
+        """Take in the events that came since; return how many."""
+        taken = 0
+        while True:
+            with store.read() as connection:
+                found = read_events(connection, self.through_seq, _READ_AT_ONCE)
+            for event in found:
+                self._take(event)
+            taken += len(found)
+            if len(found) < _READ_AT_ONCE:
+                return taken
+
+    def _take(self, stored: StoredEvent) -> None:
+        """Take in an event: it stays with probability size / seen (reservoir sampling, Vitter's algorithm R)."""
+        self.through_seq = stored.seq
+        self.first_us = stored.arrival_us if self.first_us is None else self.first_us
+        self.last_us = stored.arrival_us
+        self.add(None, stored.body)
+
+    def add(self, event: Event | None, body: bytes = b"") -> None:
+        """Take in an event, given as it is or as the store has it; it is read only if it is chosen."""
+        self.seen += 1
+        at = len(self.events) if len(self.events) < self.size else self._random.randrange(self.seen)
+        if at >= self.size:
+            return
+        chosen = event if event is not None else self.schema.admit(read_stored(body))
+        if at == len(self.events):
+            self.events.append(chosen)
+        else:
+            self.events[at] = chosen
+
+    @property
+    def per_day(self) -> float:
+        """Events a day, over the time that the sample covers; 0 where it covers none."""
+        if self.first_us is None or self.last_us is None or self.last_us <= self.first_us:
+            return 0.0
+        return self.seen * DAY_SECONDS * 1e6 / (self.last_us - self.first_us)
+
+    def estimate(self, draft: str | Subscription) -> Estimate:
+        """Return how much a draft would match; raises LanguageError where it is wrong."""
+        started = time.perf_counter()
+        tree = parse(draft) if isinstance(draft, str) else draft
+        bound: BoundSubscription = bind(tree, self.schema, text=draft if isinstance(draft, str) else None)
+        matched = sum(evaluate(bound, event) for event in self.events)
+        exact = self.seen == len(self.events)
+        share = matched / max(1, len(self.events))
+        low, high = (share, share) if exact and self.events else wilson(matched, len(self.events))
+        rate = self.per_day
+        seconds = time.perf_counter() - started
+        return Estimate(
+            share, low, high, share * rate, low * rate, high * rate, len(self.events), matched, seconds, exact
+        )
+
+
+def wilson(matched: int, size: int, z: float = Z) -> tuple[float, float]:
+    """Return the Wilson score interval of a share; (0, 1) where nothing was looked at."""
+    if not size:
+        return 0.0, 1.0
+    share = matched / size
+    spread = z * math.sqrt(share * (1 - share) / size + z * z / (4 * size * size))
+    centre = share + z * z / (2 * size)
+    scale = 1 + z * z / size
+    return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
