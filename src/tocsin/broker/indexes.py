@@ -17,8 +17,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("tocsin.broker")
 
 
-def open_index(store: Store, engine: str | Engine, folder: str | Path | None) -> LiveIndex:
-    """Return a live index; it follows the store from its `seq` on, which is 0 where it must be built anew."""
+def open_index(
+    store: Store, engine: str | Engine, folder: str | Path | None, *, read_only: bool = False
+) -> LiveIndex:
+    """Return a live index; it follows the store from its `seq` on, which is 0 where it must be built anew.
+
+    With `read_only` a folder that cannot be used is left as it is: its writer may be about to replace it.
+    """
     if isinstance(engine, Engine):
         return LiveIndex(engine)
     if engine == "definition":
@@ -33,9 +38,10 @@ def open_index(store: Store, engine: str | Engine, folder: str | Path | None) ->
         loaded = _load(store, live)
     except FileError as error:
         log.warning("the index cannot be used and is built anew from the store: %s", error)
-        live.discard()
+        if not read_only:
+            live.discard()
         loaded = None
-    return loaded or LiveIndex(ColumnarEngine(live))
+    return loaded or LiveIndex(ColumnarEngine(None if read_only else live))
 
 
 def folder_of(store: Store, folder: str | Path | None) -> Path | None:
