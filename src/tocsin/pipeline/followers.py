@@ -10,25 +10,27 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 
 from tocsin.broker.core import Core
-from tocsin.broker.indexes import open_index
+from tocsin.broker.indexes import folder_of, open_index
 from tocsin.broker.settings import BrokerSettings
 from tocsin.pipeline.stores import open_store
 from tocsin.schema import Event, Schema
 from tocsin.store.notifications import Matches
+
+WORTH_SAVING = 1_000  # subscriptions
+STALE_SEQS = 20_000
 
 _followers: dict[tuple[int, str], Follower] = {}
 _guard = threading.Lock()
 
 
 class Follower:
-    """The live index of one store in this process."""
+    """The live index of one store in this process; it reads the index that lies beside the store, and writes nothing."""
 
-    def __init__(self, place: str, engine: str = "columnar", folder: str | Path | None = None) -> None:
+    def __init__(self, place: str, engine: str = "columnar", folder: str | None = None) -> None:
         store = open_store(place)
-        self._core = Core(store, open_index(store, engine, folder), BrokerSettings())
+        self._core = Core(store, open_index(store, engine, folder, read_only=True), BrokerSettings())
         self._core.refresh()
 
     @property
@@ -58,10 +60,27 @@ class Follower:
             return self._core.live.match(seqs, arrivals_us, events)
 
 
-def follower_of(place: str, engine: str = "columnar") -> Follower:
+def follower_of(place: str, engine: str = "columnar", folder: str | None = None) -> Follower:
     """Return this process's follower of a store, made when it is first asked for."""
     key = (os.getpid(), place)
     with _guard:
         if key not in _followers:
-            _followers[key] = Follower(place, engine)
+            _followers[key] = Follower(place, engine, folder)
         return _followers[key]
+
+
+def save_for_workers(place: str, folder: str | None = None) -> None:
+    """Write the index beside the store if it is missing or well behind, so that workers map it instead of building it.
+
+    Nothing happens where another process (a broker) is the one that writes it, or where it has no place.
+    """
+    store = open_store(place)
+    where = folder_of(store, folder)
+    if where is None:
+        return
+    core = Core(store, open_index(store, "columnar", folder), BrokerSettings())
+    before = core.live.seq
+    core.refresh()
+    if len(core.live) >= WORTH_SAVING and core.live.seq - before > STALE_SEQS:
+        core.live.save()
+    core.live.close()

@@ -35,6 +35,7 @@ class LogQuery:
     partitions: int = 2
     events_per_batch: int = 20_000
     engine: str = "columnar"
+    index: str | None = None
     trigger_seconds: float = 0.0
     until_idle: bool = False  # end when everything that is there is matched
 
@@ -54,7 +55,7 @@ def read_log(spark: SparkSession, query: LogQuery, *, start: str = "matched") ->
 
 def match_log(spark: SparkSession, query: LogQuery, *, with_body: bool = False) -> DataFrame:
     """Return the matches of the log's events, a row an event, as a streaming DataFrame."""
-    return read_log(spark, query).mapInArrow(MatchStored(query.store, query.engine, with_body), OUTPUT)
+    return read_log(spark, query).mapInArrow(MatchStored(query.store, query.engine, query.index, with_body), OUTPUT)
 
 
 def start_log_query(spark: SparkSession, query: LogQuery, meter: Meter) -> StreamingQuery:

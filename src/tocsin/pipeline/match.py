@@ -7,6 +7,7 @@ the worker process keeps open. See docs/spark.md for the tutorial.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -85,6 +86,51 @@ def match(
     Raises:
         SchemaError, ParseError, FileError, NotSupported: at once, from the driver.
     """
+    prepared = prepare_match(
+        events, subscriptions, schema=schema, how=how, output=output, event_id=event_id, keep=keep,
+        event_columns=event_columns, event_json=event_json, seq=seq, arrival=arrival, conjunction=conjunction,
+        reasons=reasons, invalid=invalid, bad_subscriptions=bad_subscriptions, folder=folder,
+        worker_bytes=worker_bytes, shard_bytes=shard_bytes,
+    )  # fmt: skip
+    output_of = prepared.function.output
+    matched = prepared.events.mapInArrow(prepared.function, _output_schema(events, output_of))
+    matched = _gathered(matched, output_of, prepared.partitioning)
+    setattr(matched, _EXPLANATION, prepared.partitioning)
+    matched.explain_match = lambda: explain_match(matched)  # type: ignore[attr-defined]
+    return matched
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedMatch:
+    """What match() has decided: the columns that go to the workers, what they run, and how work is divided."""
+
+    events: DataFrame
+    function: MatchBatches
+    partitioning: Partitioning
+
+
+def prepare_match(
+    events: DataFrame,
+    subscriptions: DataFrame | str | Path,
+    *,
+    schema: Schema | str | Path | None = None,
+    how: How = "auto",
+    output: Form = "pairs",
+    event_id: str | None = None,
+    keep: Sequence[str] | Literal["*"] | None = None,
+    event_columns: Sequence[str] | None = None,
+    event_json: str | None = None,
+    seq: str | None = None,
+    arrival: str | None = None,
+    conjunction: bool = False,
+    reasons: bool = False,
+    invalid: Invalid = "drop",
+    bad_subscriptions: Literal["fail", "skip"] = "fail",
+    folder: str | Path | None = None,
+    worker_bytes: int = DEFAULT_WORKER_BYTES,
+    shard_bytes: int | None = None,
+) -> PreparedMatch:
+    """Return what match() with these arguments would run."""
     given = load(schema) if isinstance(schema, str | Path) else schema
     documents = conjunction or reasons
     if documents and output != "pairs":
@@ -98,12 +144,8 @@ def match(
     reference = IndexReference(reference.place, reference.kind, reference.version, partitioning.shards)
     out = Output(output, kept, conjunction, reasons, invalid, _text_ids(reference))
     function = MatchBatches(reference, dumps(known, "json"), layout, out, seq, arrival, bool(partitioning.shards))
-    prepared = _prepared(events, transported(events, layout), [*kept, *(n for n in (seq, arrival) if n)], partitioning)
-    matched = prepared.mapInArrow(function, _output_schema(events, out))
-    matched = _gathered(matched, out, partitioning)
-    setattr(matched, _EXPLANATION, partitioning)
-    matched.explain_match = lambda: explain_match(matched)  # type: ignore[attr-defined]
-    return matched
+    beside = [*kept, *(name for name in (seq, arrival) if name is not None)]
+    return PreparedMatch(_prepared(events, transported(events, layout), beside, partitioning), function, partitioning)
 
 
 def explain_match(matched: DataFrame) -> str:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tocsin.errors import NotSupported, SchemaError, TocsinError
 from tocsin.pipeline.checkpoints import claim_checkpoint
+from tocsin.pipeline.followers import save_for_workers
 from tocsin.pipeline.ingest_query import start_ingest_query
 from tocsin.pipeline.log_query import LogQuery, match_log, read_log, start_log_query
 from tocsin.pipeline.match import match
@@ -67,6 +68,7 @@ class PipelineSettings:
     until_idle: bool = False  # end when all that is there is done, instead of waiting for more
     accept_lost_checkpoint: bool = False
     engine: str = "columnar"
+    index: str | None = None  # the folder of the store's index; by default beside the store, if that is a file
 
 
 class Pipeline:
@@ -91,6 +93,8 @@ class Pipeline:
             source_is_store=settings.source is None,
             accept_lost=settings.accept_lost_checkpoint,
         )
+        if settings.engine == "columnar":
+            save_for_workers(settings.store, settings.index)
         if claimed.note:
             self.notes.append(claimed.note)
         if settings.sink.kind == "store":
@@ -145,6 +149,7 @@ class Pipeline:
             settings.partitions,
             settings.events_per_batch,
             settings.engine,
+            settings.index,
             settings.trigger_seconds,
             settings.until_idle,
         )

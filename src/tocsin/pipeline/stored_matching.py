@@ -33,10 +33,11 @@ class MatchStored:
 
     store: str
     engine: str = "columnar"
+    index: str | None = None  # the folder of the store's index, where it is not beside it
     with_body: bool = False  # a dead letter always carries its body
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        follower = follower_of(self.store, self.engine)
+        follower = follower_of(self.store, self.engine, self.index)
         for batch in batches:
             if batch.num_rows:
                 follower.reach(max(batch.column("seq").to_pylist()))

@@ -12,10 +12,12 @@ from tocsin.pipeline.match import explain_match, match
 from tocsin.pipeline.session import session, start_session
 from tocsin.pipeline.subscription_folder import remove_from_folder, write_folder
 from tocsin.pipeline.validate import Validated, validate
+from tocsin.pipeline.write_matches import Written, write_matches
 
 __all__ = [
     "Backfill",
     "Validated",
+    "Written",
     "backfill",
     "compare",
     "explain_match",
@@ -25,4 +27,5 @@ __all__ = [
     "start_session",
     "validate",
     "write_folder",
+    "write_matches",
 ]
