@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from tocsin.index.segment import Segment
 
 DEFAULT_OUTPUT_NUMBERS = 1 << 24
-# Bitmaps of a block of events should stay near the last-level cache.
-BITMAP_WORDS = 1 << 21
+# Large enough that a cluster sees a whole tile of a block of events: 64 MB.
+BITMAP_WORDS = 1 << 23
 SMALLEST_EVENT_BLOCK = 64
-LARGEST_EVENT_BLOCK = 1 << 15
 
 
 class MatchChunk(NamedTuple):
@@ -153,18 +152,19 @@ class SegmentMatcher:
         work, segment = self.workspace, self.segment
         room_needed = np.zeros(1, np.int64)
         work.grow("offset", stop - first + 1)
-        start = first
+        start, room = first, output_numbers  # numbers that a chunk may hold; one event may need more
         while start < stop:
             end = emit(
                 segment.buffer, segment.directory, *events, first, start, stop, work.bitmaps, work.sparse, work.runs,
-                work.list_ends, work.truth, work.out, work.offset, work.counters, room_needed,
+                work.list_ends, work.truth, work.out[:room], work.offset, work.counters, room_needed,
             )  # fmt: skip
             if end < stop and len(work.out) < output_numbers and 4 * (end - start) < 3 * (stop - first):
                 # Rather a larger buffer than many small chunks.
                 work.grow("out", min(output_numbers, 4 * len(work.out)))
                 continue
             if end == start:
-                work.grow("out", int(room_needed[0]))
+                room = max(room, int(room_needed[0]))
+                work.grow("out", room)
                 continue
             offset = work.offset[: end - start + 1]
             chunk = MatchChunk(start, offset, work.out[: offset[-1]])

@@ -28,7 +28,7 @@ class Workspace:
         self.out = np.zeros(1 << 16, np.int32)
         self.offset = np.zeros((1 << 12) + 1, np.int64)
         self.counters = np.zeros(8, np.int64)
-        self.block_events = 1 << 14
+        self.block_events = 1 << 16
 
     def grow(self, name: str, size: int) -> None:
         """Make the buffer hold at least `size` elements, at least doubling it; its contents are lost."""
