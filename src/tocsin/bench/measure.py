@@ -76,6 +76,7 @@ def measure(
     raws = [msgspec.json.decode(line) for line in lines]
     admitted = [schema.admit(raw) for raw in raws]
     matcher = engine_of(engine)(schema)
+    _show_sample(matcher, raws)
     load_seconds, build_seconds, size = _load(matcher, subscriptions)
     pairs = _check(matcher, schema, _lines(subscriptions), admitted)
     run = _batches(matcher, raws, admitted, batch)
@@ -100,6 +101,16 @@ def measure(
         peak_megabytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         checked_pairs=pairs,
     )
+
+
+def _show_sample(matcher: Matcher, raws: Sequence[Any]) -> None:
+    """Let the planner know what events look like, as it would after the first batch."""
+    from tocsin.matching.columnar.matcher import ColumnarMatcher
+
+    if isinstance(matcher, ColumnarMatcher):
+        from tocsin.index.encode import EventColumns
+
+        matcher.index.sample = EventColumns(_record_batch(raws[:1_024]), matcher.schema)
 
 
 def _lines(path: Path) -> list[bytes]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,6 @@ from tocsin.schema import EVENT_TYPE, Domain, Event, Schema, Value
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from tocsin.index.segment import Segment
 
 Int64s = npt.NDArray[np.int64]
 
@@ -49,6 +47,10 @@ class EventSource(ABC):
         """Return the keys, read anew."""
 
     @abstractmethod
+    def sample(self, count: int) -> EventSource:
+        """Return the first `count` events as a source of their own."""
+
+    @abstractmethod
     def values(self, attribute: str, domain: Domain, events: Int64s) -> list[tuple[Value, ...] | None]:
         """Return the canonical values that these events have; None where an event does not bind the attribute."""
 
@@ -63,7 +65,10 @@ class EventObjects(EventSource):
     def read(self, attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn:
         return from_events(self.events, attribute, domain, derivation)
 
-    def values(self, attribute: str, domain: Domain, events: Int64s) -> list[tuple[Value, ...] | None]:
+    def sample(self, count: int) -> EventObjects:
+        return EventObjects(self.events[:count])
+
+    def values(self, attribute: str, _: Domain, events: Int64s) -> list[tuple[Value, ...] | None]:
         return [self.events[number].values.get(attribute) for number in events.tolist()]
 
 
@@ -86,6 +91,9 @@ class EventColumns(EventSource):
         if attribute == EVENT_TYPE and len(self.schema.event_types) == 1:
             return KeyColumn(np.zeros(self.size, np.int64), None)
         return None
+
+    def sample(self, count: int) -> EventColumns:
+        return EventColumns(self.batch.slice(0, count), self.schema)
 
     def values(self, attribute: str, domain: Domain, events: Int64s) -> list[tuple[Value, ...] | None]:
         from tocsin.index.arrow_keys import values_from_arrow
@@ -114,10 +122,17 @@ def _field(batch: pa.RecordBatch, name: str) -> pa.Array | None:
     return array
 
 
-class SegmentEncoder:
-    """Codes events by the constants of one segment."""
+class Coded(Protocol):
+    """What has columns of codes: a segment, or a table that becomes one."""
 
-    def __init__(self, segment: Segment) -> None:
+    @property
+    def columns(self) -> Sequence[Column]: ...
+
+
+class SegmentEncoder:
+    """Codes events by the constants of one segment, or of a table."""
+
+    def __init__(self, segment: Coded) -> None:
         self.coders = [Coder(column) for column in segment.columns]
 
     def encode(self, source: EventSource, seq: Int64s | None = None, arrival: Int64s | None = None) -> CodedBatch:
@@ -172,7 +187,8 @@ def _single(keys: KeyColumn, coder: Coder, codes: Codes) -> None:
 def _multiple(keys: KeyColumn, coder: Coder) -> MultipleCodes:
     """Return the distinct codes of each event, ascending."""
     lists = keys.as_lists()
-    assert lists.offset is not None and lists.present is not None
+    assert lists.offset is not None
+    assert lists.present is not None
     coded = coder.code(lists)
     offset, codes = sorted_distinct(lists.offset, coded, coder.column.derivation == "words")
     return MultipleCodes(offset, codes, lists.present)

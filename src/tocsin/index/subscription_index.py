@@ -22,14 +22,17 @@ from tocsin.compile.table import ConjunctionTable
 from tocsin.compile.table_builder import compile_table
 from tocsin.errors import DuplicateSubscription, UnknownSubscription
 from tocsin.index.build import Lifetimes, build_segment
+from tocsin.index.encode import EventSource, SegmentEncoder
 from tocsin.index.explain import table_of
 from tocsin.index.merge_tables import merge_tables
 from tocsin.index.segment import FOREVER
+from tocsin.index.statistics import Statistics, code_counts, statistics_of_sample
 from tocsin.index.tier import Int64s, Tier
 from tocsin.schema import Schema
 
 RATIO = 16
 SMALL = 256  # tiers of at most so many subscriptions are rebuilt with the next change, in a few milliseconds
+PLANNED = 10_000  # a tier of at least so many conjunctions is planned by observed events, which takes milliseconds
 DEAD_SHARE = 0.25  # of a tier, before it is rebuilt without them
 
 
@@ -65,6 +68,7 @@ class SubscriptionIndex:
         self._lock = threading.RLock()
         self._merging: threading.Thread | None = None
         self.next_name = first_name  # of tiers: a number that was never used in this index
+        self.sample: EventSource | None = None  # events of late: larger tiers are planned for such
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
@@ -156,7 +160,13 @@ class SubscriptionIndex:
     def _build(self, table: ConjunctionTable, lifetimes: Lifetimes | None) -> Tier:
         with self._lock:
             name, self.next_name = f"{self.next_name:08d}", self.next_name + 1
-        return Tier(name, build_segment(table, lifetimes=lifetimes))
+        return Tier(name, build_segment(table, statistics=self._observed(table), lifetimes=lifetimes))
+
+    def _observed(self, table: ConjunctionTable) -> Statistics | None:
+        """Return how often the sampled events have which codes; None where the constants themselves must do."""
+        if self.sample is None or len(table) < PLANNED:
+            return None
+        return statistics_of_sample(code_counts(table), SegmentEncoder(table).encode(self.sample))
 
     # --- merging ------------------------------------------------------------------------------------------------------
 

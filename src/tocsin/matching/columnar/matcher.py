@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from tocsin.compile.bulk import load_bulk
 from tocsin.compile.normalise import normalise
 from tocsin.compile.table import ConjunctionTable
+from tocsin.errors import UnknownSubscription
 from tocsin.index.build import Lifetimes
 from tocsin.index.encode import EventColumns, EventObjects, EventSource
 from tocsin.index.subscription_index import ALWAYS, IndexStats, Lifetime, SubscriptionIndex
@@ -25,20 +27,34 @@ from tocsin.index.tier import Tier
 from tocsin.language import BoundSubscription
 from tocsin.language.documents import BadLine
 from tocsin.matching.columnar.checks import Checks
+from tocsin.matching.columnar.code_text import predicate_text
 from tocsin.matching.columnar.matches import Matches, in_sequence, joined
+from tocsin.matching.columnar.near_misses import near_misses
 from tocsin.matching.columnar.segment_matcher import SegmentMatcher
 from tocsin.matching.matcher import Matcher, SubscriptionId
-from tocsin.schema import Event, Schema
+from tocsin.schema import Event, Schema, Value
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from tocsin.index.coded_batch import CodedBatch
+    from tocsin.index.explain import ConjunctionPlan
 
 Int64s = npt.NDArray[np.int64]
 OUTPUT_IDS = 1 << 26  # ids of one chunk of matches: half a gigabyte
 _NOTHING = np.zeros(0, np.int64)
+SAMPLE = 1_024  # events that the planner is shown
 EVENTS_AT_ONCE = 4_096  # whose matches in several tiers are put together at once
+
+
+@dataclass(frozen=True, slots=True)
+class NearMatch:
+    """A subscription that an event fails by one predicate."""
+
+    id: SubscriptionId
+    attribute: str
+    wanted: str  # the predicate, in words
+    actual: tuple[Value, ...] | None  # what the event has; None where it does not bind the attribute
 
 
 class ColumnarMatcher(Matcher):
@@ -126,6 +142,8 @@ class ColumnarMatcher(Matcher):
         """Yield the matches of a batch of events, in chunks; `threads` share the events among them."""
         readers = self._current()
         self.work.events += source.size
+        if source.size >= SAMPLE:
+            self.index.sample = source.sample(SAMPLE)
         coded = [reader.tier.encoder.encode(source, seq, arrival) for reader in readers]
         if len(readers) == 1 and threads == 1:
             parts = readers[0].match(coded[0], source, 0, output_ids)
@@ -134,6 +152,36 @@ class ColumnarMatcher(Matcher):
         for part in parts:
             self.work.matches += len(part)
             yield part
+        self._count_work()
+
+    def near_misses(self, event: Event, limit: int = 100) -> list[NearMatch]:
+        """Return subscriptions that the event fails by exactly one predicate, with that predicate and the actual values.
+
+        One pass over all conjunctions. A subscription that the event satisfies by another conjunction is none.
+        """
+        matched, found = set(self.match(event)), []
+        for reader in self._current():
+            segment = reader.tier.segment
+            for miss in near_misses(segment, reader.tier.encoder.encode_one(event), limit):
+                id = segment.ids[miss.number : miss.number + 1].tolist()[0]
+                if id not in matched and miss.number not in reader.tier.dead:
+                    column = segment.columns[miss.column]
+                    wanted = predicate_text(segment, miss)
+                    found.append(NearMatch(id, column.attribute, wanted, event.values.get(column.attribute)))
+        return found[:limit]
+
+    def plan(self, id: SubscriptionId) -> list[ConjunctionPlan]:
+        """Return how each conjunction of a subscription is found; raises UnknownSubscription."""
+        for tier in reversed(self.index.tiers()):
+            number = tier.number_of(id)
+            if number is not None:
+                return tier.segment.plan(number)
+        raise UnknownSubscription(id)
+
+    def _count_work(self) -> None:
+        """Add up what the kernels have done."""
+        counters = [asdict(reader.matcher().counters()) for reader in self._readers.values()]
+        self.work.details = {name: sum(each[name] for each in counters) for name in counters[0]} if counters else {}
 
     def _current(self) -> list[_TierReader]:
         """Return a reader for each tier of this moment; those of tiers that are gone are let go."""

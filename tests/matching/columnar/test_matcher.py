@@ -1,0 +1,154 @@
+"""The columnar engine beyond the shared suite: near misses, plans, work, threads, chunks, planning by observation."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.strategies.worlds import random_event, random_schema, random_subscription
+from tocsin.bench.workloads import market
+from tocsin.errors import BadValue, UnknownSubscription
+from tocsin.index.encode import EventObjects
+from tocsin.language import bind, explain
+from tocsin.matching.columnar.matcher import ColumnarMatcher
+from tocsin.schema import EventType, NumericDomain, Schema, TypeAttribute
+from tocsin.schema.examples import load_example
+
+
+def numbers(*names: str) -> Schema:
+    entries = tuple(TypeAttribute(name, mandatory=False) for name in names)
+    return Schema({"n": NumericDomain(name="n")}, dict.fromkeys(names, "n"), {"e": EventType("e", entries)})
+
+
+def test_near_misses_name_the_one_predicate_that_failed_and_the_actual_value() -> None:
+    schema = load_example("auction")
+    matcher = ColumnarMatcher(schema)
+    matcher.subscribe("close", "sale where price < 40 and category kind of 'clocks'")
+    matcher.subscribe("far", "sale where price < 40 and category = 'bed'")
+    matcher.subscribe("match", "sale where price >= 40")
+    matcher.subscribe("bids", "sale where price = 40 and bids > 3")
+    event = schema.admit({"event_type": "sale", "item": "i", "title": "old clock", "category": "wall clock", "price": 40, "at": "2026-01-01T00:00Z", "seller": {"name": "x"}})  # fmt: skip
+    found = {miss.id: miss for miss in matcher.near_misses(event)}
+    assert set(found) == {"close", "bids"}
+    assert found["close"].wanted == "price < 40"
+    assert found["close"].actual == (40,)
+    assert found["bids"].actual is None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_near_misses_are_those_that_one_change_would_make_match(seed: int) -> None:
+    random = Random(seed)
+    schema = random_schema(random)
+    matcher = ColumnarMatcher(schema)
+    bounds = {id: bind(random_subscription(random, schema, depth=1), schema) for id in range(60)}
+    for id, bound in bounds.items():
+        matcher.add(id, bound)
+    for _ in range(15):
+        event = schema.admit(random_event(random, schema))
+        for miss in matcher.near_misses(event):
+            assert not explain(bounds[int(miss.id)], event).matched
+            assert miss.attribute in miss.wanted
+
+
+def test_a_plan_tells_how_a_subscription_is_found() -> None:
+    schema = numbers("a", "b")
+    matcher = ColumnarMatcher(schema)
+    for id in range(5_000):
+        matcher.subscribe(id, f"a = {id % 500} and b > {id}")
+    (plan,) = matcher.plan(7)
+    assert plan.access == ("a",)
+    assert plan.cluster_rows == 10
+    with pytest.raises(UnknownSubscription):
+        matcher.plan("nobody")
+
+
+def test_an_access_predicate_spares_the_work_on_other_clusters() -> None:
+    schema = numbers("a", "b")
+    matcher = ColumnarMatcher(schema)
+    for id in range(5_000):
+        matcher.subscribe(id, f"a = {id % 500} and b > {id}")
+    list(matcher.match_arrow(pa.RecordBatch.from_pydict({"a": [3], "b": [0]})))
+    details = matcher.work.details
+    assert details["visits"] <= 2
+    assert details["tile_rows"] + details["direct_rows"] <= 20
+
+
+def test_threads_and_small_chunks_give_the_same_matches_in_order() -> None:
+    schema = numbers("a", "b")
+    matcher = ColumnarMatcher(schema)
+    rng = np.random.default_rng(1)
+    for id in range(2_000):
+        matcher.subscribe(id, f"a < {rng.integers(100)} and b >= {rng.integers(100)}")
+    batch = pa.RecordBatch.from_pydict({"a": rng.integers(0, 100, 1_500), "b": rng.integers(0, 100, 1_500)})
+    whole = [sorted(ids) for part in matcher.match_arrow(batch) for ids in part.lists()]
+    assert len(whole) == 1_500
+    assert sum(map(len, whole)) > 100_000
+    for options in ({"threads": 2}, {"output_ids": 10_000}):
+        parts = [part.copy() for part in matcher.match_arrow(batch, **options)]
+        assert len(parts) > 1
+        assert [sorted(ids) for part in parts for ids in part.lists()] == whole
+        assert [part.first for part in parts] == sorted(part.first for part in parts)
+
+
+def test_matches_become_arrow_lists_and_pairs() -> None:
+    schema = numbers("a")
+    matcher = ColumnarMatcher(schema)
+    for id in ("x", "y"):
+        matcher.subscribe(id, "a > 1")
+    (found,) = matcher.match_arrow(pa.RecordBatch.from_pydict({"a": [5, 0, None, 7]}))
+    assert [sorted(ids) for ids in found.to_arrow().to_pylist()] == [["x", "y"], [], [], ["x", "y"]]
+    assert found.pairs().column("event").to_pylist() == [0, 0, 3, 3]
+    assert found.counts().tolist() == [2, 0, 0, 2]
+
+
+def test_planning_by_observed_events_does_not_change_the_answers() -> None:
+    made = market(15_000, 2_000, seed=4)
+    names = made.attributes
+    schema = Schema(
+        {"n": NumericDomain(name="n", type="int")},
+        dict.fromkeys(names, "n"),
+        {"e": EventType("e", tuple(TypeAttribute(name, mandatory=False) for name in names))},
+    )
+    batch = pa.RecordBatch.from_pydict(dict(zip(names, made.events, strict=True)))
+    lines = _lines(made)
+    plain, observing = ColumnarMatcher(schema), ColumnarMatcher(schema)
+    events = [schema.admit(row) for row in batch.slice(0, 1_100).to_pylist()]
+    observing.index.sample = EventObjects(events)
+    for matcher in (plain, observing):
+        assert matcher.load(lines) == []
+    one, other = (
+        [sorted(ids) for part in matcher.match_arrow(batch) for ids in part.lists()] for matcher in (plain, observing)
+    )
+    assert one == other
+
+
+def _lines(made: object) -> list[str]:
+    import json
+    import tempfile
+    from pathlib import Path
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "s.jsonl"
+        made.write_subscriptions(path)  # type: ignore[attr-defined]
+        names = made.attributes  # type: ignore[attr-defined]
+        texts = {names[at]: {text: number for number, text in enumerate(values)} for at, values in made.texts.items()}  # type: ignore[attr-defined]
+        found = []
+        for line in path.read_text().splitlines():
+            document = json.loads(line)
+            for predicate in document["predicates"]:
+                predicate[2] = texts.get(predicate[0], {}).get(predicate[2], predicate[2])
+            found.append(json.dumps(document))
+    return found
+
+
+def test_bad_values_in_a_batch_are_refused_and_nothing_is_lost() -> None:
+    schema = numbers("a")
+    matcher = ColumnarMatcher(schema)
+    matcher.subscribe("s", "a > 1")
+    with pytest.raises(BadValue, match="row 1"):
+        list(matcher.match_arrow(pa.RecordBatch.from_pydict({"a": [2.0, float("nan")]})))
+    (found,) = matcher.match_arrow(pa.RecordBatch.from_pydict({"a": [2.0]}))
+    assert found.lists() == [["s"]]
