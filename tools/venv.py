@@ -86,6 +86,16 @@ def refresh() -> None:
     if not fresh("project", (ROOT / "pyproject.toml").read_bytes()):
         pip("install", "--quiet", "--no-build-isolation", "--no-deps", "--editable", str(ROOT))
         keep("project", (ROOT / "pyproject.toml").read_bytes())
+    if not fresh("kernels", kernels()):
+        print("Compiling the engine's kernels (once after they change; takes a minute) ...", flush=True)
+        subprocess.run([str(VENV / "bin" / "python"), "-m", "tocsin.matching.columnar.warm"], check=True)
+        keep("kernels", kernels())
+
+
+def kernels() -> bytes:
+    """The sources of the compiled kernels: what they are cached by."""
+    folders = (ROOT / "src" / "tocsin" / "index", ROOT / "src" / "tocsin" / "matching" / "columnar")
+    return b"".join(path.read_bytes() for folder in folders for path in sorted(folder.glob("*.py")))
 
 
 def build() -> None:

@@ -46,7 +46,7 @@ class Columns:
 
 
 def encoder_of(table: ConjunctionTable) -> SegmentEncoder:
-    return SegmentEncoder(Columns(table))  # type: ignore[arg-type]
+    return SegmentEncoder(Columns(table))
 
 
 def random_table(random: Random, schema: Schema, count: int) -> ConjunctionTable:

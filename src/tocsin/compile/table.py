@@ -96,7 +96,7 @@ class ConjunctionTable:
     kind: npt.NDArray[np.uint8]  # per predicate: a PredicateKind
     low: npt.NDArray[np.int32]  # per predicate: first code, or number of the set or check
     high: npt.NDArray[np.int32]  # per predicate: last code (as `low` where it has none)
-    set_offset: npt.NDArray[np.int64]  # per set, and one past the end: its disjoint ascending intervals
+    set_offset: npt.NDArray[np.int64]  # per set, and one past the end: its disjoint ascending intervals, of one column
     set_low: npt.NDArray[np.int32]
     set_high: npt.NDArray[np.int32]
     checks: Sequence[Check]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -86,7 +87,8 @@ def test_threads_and_small_chunks_give_the_same_matches_in_order() -> None:
     whole = [sorted(ids) for part in matcher.match_arrow(batch) for ids in part.lists()]
     assert len(whole) == 1_500
     assert sum(map(len, whole)) > 100_000
-    for options in ({"threads": 2}, {"output_ids": 10_000}):
+    choices: list[dict[str, Any]] = [{"threads": 2}, {"output_ids": 10_000}]
+    for options in choices:
         parts = [part.copy() for part in matcher.match_arrow(batch, **options)]
         assert len(parts) > 1
         assert [sorted(ids) for part in parts for ids in part.lists()] == whole
