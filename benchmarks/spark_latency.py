@@ -75,7 +75,7 @@ def measure(options: argparse.Namespace) -> None:
             publisher = subprocess.Popen(command)
             started = time.monotonic()
             while publisher.poll() is None:
-                pipeline._raise_failure()
+                pipeline.check()
                 time.sleep(0.2)
                 if time.monotonic() - started < options.warm:
                     meter._latencies.clear()  # workers open the index, kernels load
@@ -104,7 +104,7 @@ def drain(place: str, pipeline: Pipeline) -> None:
     with open_store(place).read() as connection:
         last = read_events(connection, 0, 10_000_000)[-1].seq
     while open_store(place).meta().matched_through < last:
-        pipeline._raise_failure()
+        pipeline.check()
         time.sleep(0.1)
 
 

@@ -103,7 +103,7 @@ def wait_until(condition: Callable[[], bool], pipeline: Pipeline | None = None) 
     deadline = time.monotonic() + WAIT_SECONDS
     while not condition():
         if pipeline is not None:
-            pipeline._raise_failure()
+            pipeline.check()
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.02)
 

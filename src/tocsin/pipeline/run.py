@@ -116,11 +116,11 @@ class Pipeline:
         """Return when the pipeline has ended: stopped, idle where that was asked, or failed, which raises."""
         try:
             while not self._stop.is_set() and any(query.isActive for query in self._queries):
-                self._raise_failure()
+                self.check()
                 if on_poll is not None:
                     on_poll()
                 self._stop.wait(POLL_SECONDS)
-            self._raise_failure()
+            self.check()
             if self.settings.until_idle and self.settings.source is not None and self.settings.sink.kind == "store":
                 self._match_what_came()
         except BaseException:
@@ -210,7 +210,8 @@ class Pipeline:
 
     # --- ending -------------------------------------------------------------------------------------------------------
 
-    def _raise_failure(self) -> None:
+    def check(self) -> None:
+        """Raise PipelineFailed if a query has ended with an error."""
         for query in self._queries:
             failure = query.exception()
             if failure is not None:

@@ -8,6 +8,7 @@ A user with a session of their own needs none of this; docs/spark.md lists which
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -70,6 +71,13 @@ def require_java() -> None:
         )
 
 
+def require_spark() -> None:
+    """Raise NotSupported where Java or PySpark is missing, saying what to install."""
+    require_java()
+    if importlib.util.find_spec("pyspark") is None:
+        raise NotSupported("PySpark is not installed: pip install 'tocsin[spark]'")
+
+
 def start_session(
     master: str = "local[*]",
     *,
@@ -78,11 +86,9 @@ def start_session(
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Return a session; the one that runs already, where there is one."""
-    require_java()
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise NotSupported("PySpark is not installed: pip install 'tocsin[spark]'") from None
+    require_spark()
+    from pyspark.sql import SparkSession
+
     set_worker_environment()
     builder = SparkSession.builder.master(master).appName(app_name)
     chosen = {**SETTINGS, **(STREAMING_SETTINGS if streaming else {}), **worker_settings(), **(settings or {})}

@@ -56,7 +56,7 @@ class WriteMatches:
                     # Ids are too varied for a dictionary, and light compression costs less than the bytes it saves.
                     place = str(Path(self.staging) / name)
                     writer = parquet.ParquetWriter(place, batch.schema, compression="lz4", use_dictionary=False)
-                writer.write_batch(batch, row_group_size=ROWS_PER_GROUP)
+                writer.write_table(pa.Table.from_batches([batch]), row_group_size=ROWS_PER_GROUP)
                 events += batch.num_rows
                 matches += compute.sum(compute.list_value_length(batch.column(SUBSCRIPTIONS))).as_py() or 0
         finally:
