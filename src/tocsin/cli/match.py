@@ -23,7 +23,7 @@ def match(
     subscriptions: str = typer.Option(..., help="Subscriptions, a line each: JSON (any form) or text; - for stdin."),
     events: str = typer.Option(..., help="Events, JSONL; - for standard input."),
     schema: str | None = SCHEMA_OPTION,
-    engine: str = typer.Option("columnar", help="The engine: columnar, naive."),
+    engine: str = typer.Option("columnar", help="The engine: columnar, naive, or one of the papers' (docs/lab.md)."),
     json: bool = JSON_OPTION,
 ) -> None:
     """Print one line per event: the ids of the subscriptions that it satisfies.

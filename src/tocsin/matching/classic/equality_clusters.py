@@ -1,11 +1,11 @@
 """Equality clusters: rows found by the values of several equality predicates at once, by multi-attribute hashing.
 
 The schema of a cluster is a set of columns; in it, rows with the same values on these columns form a group. An event is
-looked up once in each schema whose columns it has all: O(number of schemas) look-ups, each O(columns of the schema).
+looked up once in each schema whose columns it has all: O(number of schemas) look-ups, mostly of a slot that is empty.
 Used by equality_preferred.py, quarantining.py (schema: all equality predicates of a row) and schema_clustering.py.
 
-A group's key is longer than a hash key, so it is numbered step by step, value by value (numbering.py): the first step
-starts from the schema, the last one is the group. No two keys are ever taken for one another.
+A group's values are hashed into one number, which is found by Numbering under (schema, hash, how many groups of this
+hash came before); the values themselves are kept and compared, so that no two groups are taken for one another.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.matching.classic.jit import helper, kernel
-from tocsin.matching.classic.numbering import Numbering, find
+from tocsin.matching.classic.numbering import Numbering, find, hash_key
 from tocsin.matching.classic.rows import CodedEvent, CodedPredicate, grown
 
 
@@ -25,7 +25,10 @@ class EqualityClusters:
         self.schemas: dict[tuple[int, ...], int] = {}
         self._offset = np.zeros(1, np.int64)  # per schema, and one past the end: its columns
         self._columns = np.zeros(0, np.int64)
-        self._steps = Numbering()
+        self._numbering = Numbering()
+        self._start = np.zeros(16, np.int64)  # per group: where its values start
+        self._values = np.zeros(64, np.int64)
+        self._used = 0
         self._found = np.zeros(16, np.int64)
 
     def group(self, equalities: list[CodedPredicate]) -> int:
@@ -36,43 +39,84 @@ class EqualityClusters:
         if schema == len(self._offset) - 1:
             self._offset = np.append(self._offset, self._offset[-1] + len(columns))
             self._columns = np.append(self._columns, np.array(columns, np.int64))
-        step = -1 - schema
-        for predicate in ordered:
-            step = self._steps.number(step, predicate.low)
-        return step
+        values = np.array([predicate.low for predicate in ordered], np.int64)
+        hashed, before = int(hash_values(values)), 0
+        while True:
+            known = len(self._numbering)
+            group = self._numbering.number(schema, hashed, before)
+            if group == known:
+                self._keep(group, values)
+                return group
+            start = int(self._start[group])
+            if np.array_equal(self._values[start : start + len(values)], values):
+                return group
+            before += 1
+
+    def _keep(self, group: int, values: npt.NDArray[np.int64]) -> None:
+        self._start = grown(self._start, group + 1)
+        self._start[group] = self._used
+        self._used += len(values)
+        self._values = grown(self._values, self._used)
+        self._values[self._used - len(values) : self._used] = values
 
     @property
     def groups(self) -> int:
-        """How many group numbers there may be."""
-        return len(self._steps)
+        """How many groups there are."""
+        return len(self._numbering)
+
+    def columns_of(self, group: int) -> tuple[int, ...]:
+        """Return the columns of a group's schema."""
+        schema = int(self._numbering.arrays.keys[4 * group])
+        return tuple(self._columns[self._offset[schema] : self._offset[schema + 1]].tolist())
 
     def of_event(self, event: CodedEvent) -> npt.NDArray[np.int64]:
         """Return the groups all of whose equality predicates the event satisfies."""
         self._found = grown(self._found, len(self.schemas))
-        count = look_up_groups(self._offset, self._columns, *self._steps.arrays[:2], *event, self._found)
+        count = look_up_groups(
+            self._offset, self._columns, *self._numbering.arrays[:2], self._start, self._values, *event, self._found
+        )
         return self._found[:count]
 
 
+@kernel
+def hash_values(values):  # type: ignore[no-untyped-def]
+    hashed = np.int64(0)
+    for value in values:
+        hashed = hash_key(hashed, value, 0, 0)
+    return hashed
+
+
 @helper
-def step_on(slots, keys, step, label):  # type: ignore[no-untyped-def]
-    """Return the number of the next step, or -1."""
-    return slots[find(slots, keys, step, label, 0, 0)]
+def same_values(start, values, columns, first, last, offset, labels):  # type: ignore[no-untyped-def]
+    """Return whether the event's labels in these columns are the values from `start` on."""
+    for c in range(first, last):
+        if values[start + c - first] != labels[offset[columns[c]]]:
+            return False
+    return True
 
 
 @kernel
-def look_up_groups(schema_offset, columns, slots, keys, offset, labels, present, found):  # type: ignore[no-untyped-def]
+def look_up_groups(  # type: ignore[no-untyped-def]
+    schema_offset, columns, slots, keys, group_start, values, offset, labels, present, found
+):
     """Write the groups of an event that has one label in each of a schema's columns."""
     count = 0
     for schema in range(len(schema_offset) - 1):
-        step = np.int64(-1 - schema)
-        for c in range(schema_offset[schema], schema_offset[schema + 1]):
+        first, last = schema_offset[schema], schema_offset[schema + 1]
+        hashed, complete = np.int64(0), True
+        for c in range(first, last):
             if not present[columns[c]]:
-                step = np.int64(-1)
+                complete = False
                 break
-            step = np.int64(step_on(slots, keys, step, labels[offset[columns[c]]]))
-            if step < 0:
+            hashed = hash_key(hashed, labels[offset[columns[c]]], 0, 0)
+        before = 0
+        while complete:
+            group = slots[find(slots, keys, schema, hashed, before, 0)]
+            if group < 0:
                 break
-        if step >= 0:
-            found[count] = step
-            count += 1
+            if same_values(group_start[group], values, columns, first, last, offset, labels):
+                found[count] = group
+                count += 1
+                break
+            before += 1
     return count
