@@ -40,7 +40,9 @@ class Association(ABC):
     def insert_many(self, rows: npt.NDArray[np.int64], predicates: npt.NDArray[np.int64]) -> None:
         """Associate rows[i] with predicates[i], many at once; the rows ascend, and are new."""
         self._know(int(rows[-1]))
-        self.needed[rows[0] : rows[-1] + 1] = np.bincount(rows - rows[0])
+        count = np.bincount(rows - rows[0])
+        part = self.needed[rows[0] : rows[-1] + 1]
+        part[count > 0] = count[count > 0]
         self._insert_many(rows, predicates)
 
     def remove(self, row: int, predicates: npt.NDArray[np.int64]) -> None:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from tocsin.errors import TooLarge
 from tocsin.matching.classic.association import MOST_PREDICATES
 from tocsin.matching.classic.counting import DistinctPredicates
-from tocsin.matching.classic.equality_clusters import EqualityClusters
+from tocsin.matching.classic.equality_clusters import EqualityClusters, split_rows
 from tocsin.matching.classic.front import ClassicMatcher
 from tocsin.matching.classic.jit import kernel
 from tocsin.matching.classic.lists import Lists
@@ -69,6 +69,18 @@ class EqualityPreferredMatcher(ClassicMatcher):
         self._postings.append(self._predicates.acquire(others), row)
         self._needed, self._hits = grown(self._needed, row + 1), grown(self._hits, row + 1)
         self._needed[row] = len(others)
+
+    def _insert_many(self, rows: range) -> None:
+        multiple = np.array([column.multiple for column in self.columns.columns])
+        split = split_rows(self.rows, rows, multiple)
+        if len(split.with_equality):
+            self._members.extend(self.clusters.group_many(split.equalities) + 1, split.with_equality)
+        nowhere = np.full(len(split.without_equality), WITHOUT_EQUALITY)
+        self._members.extend(nowhere, split.without_equality)
+        self._postings.extend(self._predicates.acquire_many(split.others), split.other_row)
+        self._needed, self._hits = grown(self._needed, rows.stop), grown(self._hits, rows.stop)
+        counts = np.bincount(split.other_row - rows.start, minlength=len(rows))
+        self._needed[rows.start : rows.stop] = counts
 
     def _delete(self, row: int, predicates: list[CodedPredicate]) -> None:
         equalities, others = self.split(predicates)

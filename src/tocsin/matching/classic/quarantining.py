@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.matching.classic.counting import CountingMatcher
-from tocsin.matching.classic.equality_clusters import EqualityClusters
+from tocsin.matching.classic.equality_clusters import EqualityClusters, split_rows
 from tocsin.matching.classic.jit import kernel
 from tocsin.matching.classic.lists import Lists
 from tocsin.matching.classic.rows import CodedEvent, CodedPredicate, holds
@@ -47,8 +47,14 @@ class QuarantiningMatcher(CountingMatcher):
             super()._insert(row, predicates)
 
     def _insert_many(self, rows: range) -> None:
-        for row in rows:
-            self._insert(row, self.rows.of(row))
+        multiple = np.array([column.multiple for column in self.columns.columns])
+        split = split_rows(self.rows, rows, multiple)
+        if len(split.with_equality):
+            self._members.extend(self.clusters.group_many(split.equalities), split.with_equality)
+        quarantined = np.isin(split.other_row, split.without_equality)
+        if quarantined.any():
+            numbers = self.predicates.acquire_many([field[quarantined] for field in split.others])
+            self.associated.insert_many(split.other_row[quarantined], numbers)
 
     def _delete(self, row: int, predicates: list[CodedPredicate]) -> None:
         keys = self._keys(predicates)
