@@ -17,12 +17,14 @@ from tocsin.errors import (
     CursorExpired,
     EventRejected,
     IdempotencyConflict,
+    LanguageError,
     LeaseEnded,
     LeaseOutOfBounds,
     Overloaded,
     QuotaExceeded,
     SchemaError,
     StaleRenewal,
+    StoreFailed,
     UnknownSubscription,
     WrongTicket,
 )
@@ -555,6 +557,34 @@ def test_limits_refuse_before_acknowledging(place: str) -> None:
         with pytest.raises(QuotaExceeded):
             broker.subscribe_all(["car"] * 2, owner="bob")
         assert len(broker.subscriptions("bob")) == 1
+
+
+def test_subscription_that_no_engine_could_hold_is_refused_and_nothing_of_it_is_stored(place: str) -> None:
+    clauses = " and ".join(f"(price = {number} or brand = 'b{number}')" for number in range(8))  # 256 conjunctions
+    with open_broker(place, engine="columnar") as broker:
+        with pytest.raises(LanguageError):
+            broker.subscribe(f"car where {clauses}", owner="ada")
+        mine = broker.subscribe("car", owner="ada")
+        event = broker.publish(car(1))
+        assert seqs_of(broker, "ada") == [(event.seq, mine.id)]
+        assert [view.id for view in broker.subscriptions("ada")] == [mine.id]
+
+
+def test_callback_goes_on_after_the_store_failed_for_a_while(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_broker(place, settings=BrokerSettings(poll_seconds=0.01)) as broker:
+        broker.subscribe("car", owner="ada")
+        heard = threading.Event()
+        read, failures = broker.store.read, iter(range(3))
+
+        def failing() -> Any:
+            if threading.current_thread().name.startswith("tocsin-callback") and next(failures, None) is not None:
+                raise StoreFailed("the disk is away")
+            return read()
+
+        monkeypatch.setattr(broker.store, "read", failing)
+        broker.on_match("ada", lambda notification: heard.set())
+        broker.publish(car(1))
+        assert heard.wait(30)
 
 
 def test_full_line_refuses_and_those_in_it_are_served(place: str) -> None:

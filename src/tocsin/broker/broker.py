@@ -120,9 +120,11 @@ class Broker:
         self._callbacks.clear()
         self._bells.ring_all()
         self._sweeper.close()
-        with self._core.lock:
-            self._core.live.close()
-        self._core.store.close()
+        try:
+            with self._core.lock:
+                self._core.live.close()
+        finally:
+            self._core.store.close()
 
     def __enter__(self) -> Broker:
         return self

@@ -6,6 +6,7 @@ letter with the reason, and the next has its turn.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 
@@ -14,9 +15,11 @@ import msgspec
 from tocsin.broker.core import Core
 from tocsin.broker.deliveries import Bells, Listener
 from tocsin.broker.receipts import Notification
+from tocsin.errors import CursorExpired, StoreFailed
 from tocsin.store import letters
 from tocsin.store.letters import NewDeadLetter
 
+log = logging.getLogger("tocsin.broker")
 Callback = Callable[[Notification], object]
 _THREAD = "tocsin-callback-"
 
@@ -36,6 +39,17 @@ class CallbackThread:
         self._thread.start()
 
     def _run(self) -> None:
+        while not self._listener.closed:
+            try:
+                self._deliver()
+            except CursorExpired as error:
+                log.warning("%s was away for longer than the retention: %s", self._owner, error)
+                self._listener.resume(error.oldest)
+            except StoreFailed as error:
+                log.warning("notifications of %s wait for the store: %s", self._owner, error)
+                self._listener.pause()
+
+    def _deliver(self) -> None:
         for notification in self._listener:
             with self._calling:
                 # Looked up again under the lock: an unsubscribe that was acknowledged has gone through it.

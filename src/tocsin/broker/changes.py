@@ -85,7 +85,7 @@ class Subscribe:
             ],
         )
         start, end = turn.now_us, turn.now_us + self.lease_us
-        turn.add([(Lease(first + at, number, start, end), one.bound) for at, one in enumerate(self.prepared)])
+        turn.add([(Lease(first + at, number, start, end), one) for at, one in enumerate(self.prepared)])
         return [
             SubscriptionReceipt(first + at, first + at, instant(end), 1, ticket)
             for at, (ticket, _) in enumerate(tickets)

@@ -11,6 +11,7 @@ the leases as of one seq; a broker that starts loads them and catches up from th
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import zlib
 from collections.abc import Sequence
@@ -20,18 +21,18 @@ from typing import IO, Any
 import msgspec
 import numpy as np
 
-from tocsin.broker.expressions import bulk_document
+from tocsin.broker.expressions import Prepared, bulk_document
 from tocsin.broker.live_index import Engine, LiveIndex
 from tocsin.broker.live_leases import LiveLeases, Longs
 from tocsin.errors import FileError, StoreDamaged, UnknownSubscription
 from tocsin.index.encode import EventObjects
 from tocsin.index.index_folder import IndexFolder, Manifest
 from tocsin.index.subscription_index import SubscriptionIndex
-from tocsin.language import BoundSubscription
 from tocsin.matching.columnar.matcher import ColumnarMatcher
 from tocsin.schema import Event, Schema
 from tocsin.store.crash_points import reach
 
+log = logging.getLogger("tocsin.broker")
 _NONE = np.zeros(0, np.int64)
 _FEW = 500  # subscriptions that are not worth a tier of their own
 
@@ -49,9 +50,9 @@ class ColumnarEngine(Engine):
             raise RuntimeError("the schema must be set first")
         return self._matcher
 
-    def add(self, subscriptions: Sequence[tuple[int, BoundSubscription]]) -> None:
-        for id, bound in subscriptions:
-            self.matcher.add(id, bound)
+    def add(self, subscriptions: Sequence[tuple[int, Prepared]]) -> None:
+        for id, prepared in subscriptions:
+            self.matcher.index.add(id, prepared.form)
 
     def load(self, stored: Sequence[tuple[int, bytes]], schema: Schema) -> None:
         if len(stored) < _FEW:
@@ -112,8 +113,12 @@ class ColumnarEngine(Engine):
             self._matcher.index.merge(everything=True)
 
     def save(self, seq: int, leases: LiveLeases) -> None:
-        if self._folder is not None and self._matcher is not None:
+        if self._folder is None or self._matcher is None:
+            return
+        try:
             self._folder.save_as_of(self._matcher.index, seq, leases)
+        except (OSError, FileError) as error:  # only a copy: the store has it all, and a start takes longer
+            log.warning("the index was not saved: %s", error)
 
     def close(self) -> None:
         if self._matcher is not None:

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 
 from sqlalchemy import Connection
 
+from tocsin.broker.expressions import Prepared
 from tocsin.broker.live_index import LiveIndex
 from tocsin.broker.live_leases import Lease
 from tocsin.broker.settings import BrokerSettings
 from tocsin.errors import SchemaError
-from tocsin.language import BoundSubscription
 from tocsin.schema import Schema
 from tocsin.store import Meta, Store, Transaction, letters, schema_history
 from tocsin.store.crash_points import reach
@@ -60,7 +60,7 @@ class Turn:
         """Let what follows, in this turn and after it, be judged by another version."""
         self._schema = schema
 
-    def add(self, new: list[tuple[Lease, BoundSubscription]]) -> None:
+    def add(self, new: list[tuple[Lease, Prepared]]) -> None:
         """Let memory hold new subscriptions."""
         for lease, _ in new:
             self.added[lease.owner] = self.added.get(lease.owner, 0) + 1

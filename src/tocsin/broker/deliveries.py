@@ -180,6 +180,18 @@ class Listener:
         """Resumes after the last notification that was handed out."""
         return self._cursor
 
+    @property
+    def closed(self) -> bool:
+        return self._closed.is_set()
+
+    def resume(self, cursor: str) -> None:
+        """Go on from another cursor."""
+        self._page, self._cursor = [], cursor
+
+    def pause(self) -> None:
+        """Wait for as long as a poll takes, or until it is closed."""
+        self._closed.wait(self._core.settings.poll_seconds)
+
     def get(self, timeout_seconds: float | None = None) -> Notification | None:
         """Return the next notification, None if none came in time or the listener was closed."""
         remaining = timeout_seconds

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from tocsin.compile.normalise import NormalForm, normalise
 from tocsin.errors import NotSupported, TooLarge
 from tocsin.language import BoundSubscription, Condition, Subscription, bind, from_json, parse, render, to_json
 from tocsin.language.documents import decode, from_document
@@ -18,9 +19,10 @@ Expression = str | Mapping[str, Any] | Subscription | Condition
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An expression, bound, with the forms in which it is stored."""
+    """An expression, bound and normalised, with the forms in which it is stored."""
 
     bound: BoundSubscription
+    form: NormalForm
     text: str
     tree: bytes
 
@@ -37,7 +39,8 @@ def prepare(expression: Expression, schema: Schema, *, most_bytes: int) -> Prepa
     tree: bytes = msgspec.json.encode(to_json(bound.subscription))
     if len(tree) > most_bytes:
         raise TooLarge(f"an expression has at most {most_bytes} bytes as JSON")
-    return Prepared(bound, text or render(bound.subscription), tree)
+    # Normalised before anything is stored: what no engine can hold must not get into the store.
+    return Prepared(bound, normalise(bound), text or render(bound.subscription), tree)
 
 
 def _tree(expression: Expression) -> Subscription:
@@ -63,6 +66,12 @@ def bulk_document(id: int, tree: bytes) -> bytes:
 
 def _is_plain(predicate: Any) -> bool:
     return isinstance(predicate, list) and len(predicate) == 3 and isinstance(predicate[2], str | int | float)
+
+
+def prepare_stored(tree: bytes, schema: Schema) -> Prepared:
+    """Return a stored subscription as it is added to an engine."""
+    bound = bind_stored(tree, schema)
+    return Prepared(bound, normalise(bound), "", tree)
 
 
 def bind_stored(tree: bytes, schema: Schema) -> BoundSubscription:

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("tocsin.broker")
 
 
-def open_index(
-    store: Store, engine: str | Engine, folder: str | Path | None, *, read_only: bool = False
-) -> LiveIndex:
+def open_index(store: Store, engine: str | Engine, folder: str | Path | None, *, read_only: bool = False) -> LiveIndex:
     """Return a live index; it follows the store from its `seq` on, which is 0 where it must be built anew.
 
     With `read_only` a folder that cannot be used is left as it is: its writer may be about to replace it.

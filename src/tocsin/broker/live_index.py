@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tocsin.broker.expressions import bind_stored
+from tocsin.broker.expressions import Prepared, prepare_stored
 from tocsin.broker.live_leases import NEVER, Lease, LiveLeases, Longs
 from tocsin.language import BoundSubscription, evaluate
 from tocsin.schema import Event, Schema
@@ -28,12 +28,12 @@ class Engine(ABC):
     """Finds, for each event, the subscriptions that it satisfies; lifetimes left aside. Used by one thread at a time."""
 
     @abstractmethod
-    def add(self, subscriptions: Sequence[tuple[int, BoundSubscription]]) -> None:
+    def add(self, subscriptions: Sequence[tuple[int, Prepared]]) -> None:
         """Hold subscriptions; the next `find` sees them."""
 
     def load(self, stored: Sequence[tuple[int, bytes]], schema: Schema) -> None:
         """Hold many stored subscriptions (id, JSON tree); engines with a bulk path override it."""
-        self.add([(id, bind_stored(tree, schema)) for id, tree in stored])
+        self.add([(id, prepare_stored(tree, schema)) for id, tree in stored])
 
     @abstractmethod
     def remove(self, ids: Sequence[int]) -> None:
@@ -74,8 +74,8 @@ class DefinitionEngine(Engine):
     def __init__(self) -> None:
         self._subscriptions: dict[int, BoundSubscription] = {}
 
-    def add(self, subscriptions: Sequence[tuple[int, BoundSubscription]]) -> None:
-        self._subscriptions.update(subscriptions)
+    def add(self, subscriptions: Sequence[tuple[int, Prepared]]) -> None:
+        self._subscriptions.update((id, prepared.bound) for id, prepared in subscriptions)
 
     def remove(self, ids: Sequence[int]) -> None:
         for id in ids:
@@ -124,10 +124,10 @@ class LiveIndex:
     def __len__(self) -> int:
         return len(self.leases)
 
-    def add(self, new: Sequence[tuple[Lease, BoundSubscription]]) -> None:
+    def add(self, new: Sequence[tuple[Lease, Prepared]]) -> None:
         """Hold subscriptions, in order of their ids, greater than all before."""
         self.leases.add([lease for lease, _ in new])
-        self.engine.add([(lease.id, bound) for lease, bound in new])
+        self.engine.add([(lease.id, prepared) for lease, prepared in new])
         self.changes += len(new)
         self._wait([lease for lease, _ in new])
 

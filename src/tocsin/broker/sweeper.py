@@ -12,7 +12,7 @@ from collections.abc import Callable
 from tocsin.broker.core import Core
 from tocsin.broker.receipts import LeaseNotice
 from tocsin.broker.times import instant
-from tocsin.errors import StoreFailed
+from tocsin.errors import TocsinError
 from tocsin.store import retention, subscriptions
 from tocsin.store.clock import SECOND
 from tocsin.store.crash_points import reach
@@ -53,7 +53,7 @@ class Sweeper:
         while not self._stop.wait(self._core.settings.sweep_seconds):
             try:
                 self.sweep()
-            except StoreFailed as error:  # the store may be back the next time; matching is right without us
+            except TocsinError as error:  # the store may be back the next time; matching is right without us
                 log.warning("sweeping failed, trying again: %s", error)
 
     def sweep(self) -> list[int]:
@@ -99,7 +99,7 @@ class Sweeper:
             if key not in self._noticed:
                 self._noticed.add(key)
                 for callback in self._callbacks:
-                    callback(notice)
+                    _call(callback, notice)
 
     def leases_ending(self, now_us: int, owner: int | None) -> list[LeaseNotice]:
         """Return the leases for which notice is due."""
@@ -120,3 +120,10 @@ class Sweeper:
             with self._core.turn() as turn:
                 more = retention.retain(turn.transaction, keep_from)
             self._core.forget()
+
+
+def _call(callback: NoticeCallback, notice: LeaseNotice) -> None:
+    try:
+        callback(notice)
+    except Exception:  # a user's function may raise anything, and leases must be swept all the same
+        log.exception("the notice that the lease of subscription %s ends was not taken", notice.subscription)
