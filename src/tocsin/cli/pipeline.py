@@ -27,6 +27,7 @@ def run(
     source: str = typer.Option("store", help="store, a folder of files, or kafka:SERVERS/TOPICS"),
     format: str = typer.Option("jsonl", help=f"Of the files: {', '.join(FILE_FORMATS)}."),
     sink: str = typer.Option("store", help="store, console, parquet:FOLDER, jsonl:FOLDER, kafka:SERVERS/TOPIC"),
+    start: str = typer.Option("matched", "--from", help="Where in the log to begin: a seq, or after what is matched."),
     archive: str | None = typer.Option(None, help="A folder of Parquet that all events are archived to, by date."),
     schema: str | None = SCHEMA_OPTION,
     name: str = typer.Option("main", help="The pipeline's name; a store may have several."),
@@ -52,7 +53,7 @@ def run(
 
     settings = PipelineSettings(
         store=store, checkpoint=checkpoint, name=name, source=_source(source, format, event_id), sink=_sink(sink),
-        archive=archive, schema=None if schema is None else load_schema(schema), partitions=partitions,
+        archive=archive, start=start, schema=None if schema is None else load_schema(schema), partitions=partitions,
         events_per_batch=events_per_batch, trigger_seconds=trigger, wait_for_schema_seconds=wait_for_schema,
         until_idle=until_idle, accept_lost_checkpoint=accept_lost_checkpoint,
     )  # fmt: skip

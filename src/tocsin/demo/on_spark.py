@@ -45,6 +45,7 @@ TICK_SECONDS = 0.1
 CHANGES_PER_SECOND = 20
 CHECKED_EVENTS = 5
 DRAIN_SECONDS = 60.0
+WARM_UP_SECONDS = 600.0  # kernels may have to be compiled, on a machine that is busy
 READ_AT_ONCE = 20_000
 
 
@@ -220,7 +221,7 @@ def _run(
     pipeline = Pipeline(spark, PipelineSettings(house.place, str(folder / "checkpoint")), meter)
     house.published += len(house.broker.publish(list(map(dict, house.auction.events(10)))))
     pipeline.start()
-    _drain(house, pipeline)  # workers open the index and load their kernels here
+    _drain(house, pipeline, WARM_UP_SECONDS)  # workers open the index and load their kernels here
     warm = meter.figures()
     started = time.monotonic()
     house_thread = threading.Thread(target=house.run, args=(events + house.published, rate), daemon=True)
@@ -247,9 +248,9 @@ def _run(
     return summary
 
 
-def _drain(house: House, pipeline: Pipeline) -> None:
+def _drain(house: House, pipeline: Pipeline, seconds: float = DRAIN_SECONDS) -> None:
     """Wait until every event that was published is matched."""
-    last, deadline = house.last_seq(), time.monotonic() + DRAIN_SECONDS
+    last, deadline = house.last_seq(), time.monotonic() + seconds
     while house.broker._core.store.meta().matched_through < last:
         pipeline.check()
         if time.monotonic() > deadline:

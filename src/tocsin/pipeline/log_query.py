@@ -38,15 +38,16 @@ class LogQuery:
     index: str | None = None
     trigger_seconds: float = 0.0
     until_idle: bool = False  # end when everything that is there is matched
+    start: str = "matched"  # where a query without a checkpoint begins: a seq, or after what has been matched
 
 
-def read_log(spark: SparkSession, query: LogQuery, *, start: str = "matched") -> DataFrame:
+def read_log(spark: SparkSession, query: LogQuery, *, start: str | None = None) -> DataFrame:
     """Return the log as a streaming DataFrame."""
     spark.dataSource.register(StoreEventSource)
     return (
         spark.readStream.format(FORMAT)
         .option("store", query.store)
-        .option("start", start)
+        .option("start", start or query.start)
         .option("partitions", str(query.partitions))
         .option("maxEventsPerBatch", str(query.events_per_batch))
         .load()

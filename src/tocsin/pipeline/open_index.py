@@ -139,7 +139,8 @@ class FolderIndex(OpenIndex):
     def _match(self, source: EventSource, seq: Longs | None, arrival: Longs | None) -> MatchLists:
         if not source.size or not self.segments:
             return MatchLists.of([()] * source.size, text=self._manifest.text_ids)
-        found = in_sequence(list(self._matcher.match_source(source, seq=seq, arrival=arrival)), 0)
+        parts = self._matcher.match_source(source, seq=seq, arrival=arrival)
+        found = in_sequence([part.copy() for part in parts], 0)  # the engine uses its arrays again
         return MatchLists(found.offset, found.ids)
 
     def document(self, id: Any) -> str:

@@ -61,6 +61,7 @@ class PipelineSettings:
     sink: Sink = Sink()
     archive: str | None = None
     schema: Schema | None = None  # for a store that has none yet
+    start: str = "matched"  # of the log: a seq, or after what has been matched
     partitions: int = 2
     events_per_batch: int = 20_000
     trigger_seconds: float = 0.0
@@ -152,6 +153,7 @@ class Pipeline:
             settings.index,
             settings.trigger_seconds,
             settings.until_idle,
+            settings.start,
         )
 
     def _incoming(self, source: FileSource | KafkaSource) -> DataFrame:

@@ -29,6 +29,7 @@ OLDEST_JAVA = 17
 
 # Each with its reason; docs/spark.md says what each is worth.
 SETTINGS: Mapping[str, str] = {
+    "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",  # the pipeline shows its own
     "spark.sql.shuffle.partitions": "4",  # the default of 200 is for shuffles of gigabytes

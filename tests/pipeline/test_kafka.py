@@ -1,0 +1,179 @@
+"""A real Kafka broker feeds and drains the pipeline.
+
+Apache Kafka's own jars come from Maven Central by the Ivy that Spark carries, and run in KRaft mode, one node, on a
+free port. Where Maven cannot be reached the test is skipped, and says so. TOCSIN_JARS keeps the jars between runs.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.test_stream import World, wait_until
+from tests.project.files import ROOT
+from tocsin.language import evaluate
+
+pyspark = pytest.importorskip("pyspark")
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+MAVEN = "https://repo1.maven.org/maven2/"
+KAFKA = ("org.apache.kafka", "kafka_2.13", "4.1.1")
+JARS = Path(os.environ.get("TOCSIN_JARS", Path.home() / ".cache" / "tocsin" / "jars"))
+RUN_SECONDS = 600
+
+
+@pytest.fixture(scope="module")
+def jars() -> str:
+    """Return the class path of Kafka's jars."""
+    kept = JARS / f"kafka-{KAFKA[2]}.classpath"
+    if kept.exists() and all(Path(jar).exists() for jar in kept.read_text().split(":")):
+        return kept.read_text()
+    try:
+        urllib.request.urlopen(MAVEN, timeout=20).close()
+    except (urllib.error.URLError, TimeoutError) as error:
+        pytest.skip(f"Maven Central cannot be reached: {error}")
+    JARS.mkdir(parents=True, exist_ok=True)
+    (ivy,) = (Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar")
+    command = ["java", "-jar", str(ivy), "-cache", str(JARS), "-dependency", *KAFKA, "-confs", "default"]
+    done = subprocess.run(
+        [*command, "-cachepath", str(kept)], capture_output=True, text=True, timeout=RUN_SECONDS, check=False
+    )
+    if done.returncode or not kept.exists():
+        pytest.skip(f"Kafka's jars could not be fetched: {done.stdout[-500:]}")
+    return kept.read_text()
+
+
+class Kafka:
+    """One broker, and its own command-line tools."""
+
+    def __init__(self, jars: str, folder: Path) -> None:
+        self._jars = jars
+        ports = [free_port(), free_port()]
+        self.servers = f"localhost:{ports[0]}"
+        settings = {
+            "process.roles": "broker,controller", "node.id": "1", "log.dirs": str(folder / "data"),
+            "listeners": f"PLAINTEXT://localhost:{ports[0]},CONTROLLER://localhost:{ports[1]}",
+            "advertised.listeners": f"PLAINTEXT://localhost:{ports[0]}",
+            "controller.listener.names": "CONTROLLER", "controller.quorum.voters": f"1@localhost:{ports[1]}",
+            "offsets.topic.replication.factor": "1", "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1", "num.partitions": "2", "auto.create.topics.enable": "true",
+        }  # fmt: skip
+        config = folder / "server.properties"
+        config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        self._log = (folder / "kafka.log").open("wb")
+        self.java("kafka.tools.StorageTool", "format", "-t", uuid.uuid4().hex[:22], "-c", str(config))
+        command = ["java", "-Xmx512m", "-cp", jars, "kafka.Kafka", str(config)]
+        self._process = subprocess.Popen(command, stdout=self._log, stderr=subprocess.STDOUT)
+        wait_until(lambda: self._process.poll() is not None or is_open(ports[0]))
+        assert self._process.poll() is None, (folder / "kafka.log").read_text()[-2000:]
+
+    def java(self, main: str, *arguments: str, text: str = "") -> str:
+        command = ["java", "-cp", self._jars, main, *arguments]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
+        assert done.returncode == 0, done.stdout[-1500:] + done.stderr[-1500:]
+        return done.stdout
+
+    def create(self, topic: str) -> None:
+        self.java(
+            "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", self.servers, "--create", "--topic", topic
+        )
+
+    def send(self, topic: str, lines: list[str]) -> None:
+        arguments = ["--bootstrap-server", self.servers, "--topic", topic]
+        self.java("org.apache.kafka.tools.ConsoleProducer", *arguments, text="\n".join(lines) + "\n")
+
+    def receive(self, topic: str, count: int) -> list[str]:
+        arguments = [
+            "--bootstrap-server",
+            self.servers,
+            "--topic",
+            topic,
+            "--from-beginning",
+            "--max-messages",
+            str(count),
+        ]
+        found = self.java("org.apache.kafka.tools.consumer.ConsoleConsumer", *arguments, "--timeout-ms", "60000")
+        return found.splitlines()
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait(60)
+        self._log.close()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("localhost", port)) == 0
+
+
+@pytest.fixture
+def kafka(jars: str, tmp_path: Path) -> Iterator[Kafka]:
+    folder = tmp_path / "kafka"
+    folder.mkdir()
+    kafka = Kafka(jars, folder)
+    yield kafka
+    kafka.close()
+
+
+def run_pipeline(*arguments: str) -> None:
+    command = [
+        sys.executable,
+        "-c",
+        "from tocsin.cli import main; main()",
+        "pipeline",
+        "run",
+        "--until-idle",
+        *arguments,
+    ]
+    done = subprocess.run(
+        [*command, "--master", "local[2]"], cwd=ROOT, capture_output=True, text=True, timeout=RUN_SECONDS, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_events_come_from_kafka_once_and_notifications_go_to_kafka(kafka: Kafka, tmp_path: Path) -> None:
+    from tests.pipeline.worlds import event_text
+    from tocsin.store.events import read_events
+
+    world = World(tmp_path, 3)
+    world.subscribe(15)
+    for topic in ("in", "out"):
+        kafka.create(topic)
+    texts = [event_text(world.random, world.schema) for _ in range(30)]
+    source = ["--store", world.store, "--source", f"kafka:{kafka.servers}/in"]
+    kafka.send("in", [*texts[:20], "nonsense"])
+    run_pipeline(*source, "--checkpoint", str(tmp_path / "c1"))
+    kafka.send("in", texts[20:])
+    run_pipeline(*source, "--checkpoint", str(tmp_path / "c1"))
+    run_pipeline(*source, "--checkpoint", str(tmp_path / "lost"), "--accept-lost-checkpoint")
+    with world.broker._core.store.read() as connection:
+        found = read_events(connection, 0, 1000)
+    assert len(found) == 30
+    for event in found:
+        admitted = world.schema.admit(json.loads(event.body))
+        world.expected |= {(event.seq, id) for id, bound in world.live.items() if evaluate(bound, admitted)}
+    world.check()
+    assert len(world.broker.dead_letters()) == 1
+    run_pipeline(
+        "--store", world.store, "--name", "outward", "--checkpoint", str(tmp_path / "c2"), "--from", "0",
+        "--sink", f"kafka:{kafka.servers}/out",
+    )  # fmt: skip
+    messages = [json.loads(line) for line in kafka.receive("out", len(world.expected))]
+    assert {(message["seq"], message["subscription"]) for message in messages} == world.expected
+    assert len({message["id"] for message in messages}) == len(messages)
+    world.broker.close()
