@@ -238,6 +238,7 @@ def _spark() -> Any:
 
     settings = {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.memory": "4g",
         "spark.sql.execution.arrow.pyspark.enabled": "true",

@@ -19,8 +19,10 @@ VERDICTS = {True: "holds", False: "**does not hold**", None: "cannot be told"}
 INTRODUCTION = """\
 Every claim of the papers about matching that can be measured, beside what was measured here. Made by `tocsin lab report`
 from the raw results in this folder; `docs/lab.md` tells how to run it again. Answers were compared with an oracle before
-anything was timed; ratios are within one run. Times are of one thread. The machine was shared with other work during
-the runs: single figures may be off by a factor of two, which is why claims are decided by order and ratio.
+anything was timed; ratios are within one run. Engines run in one thread, and their times are the CPU time of that
+thread, best of several passes; databases have threads and processes of their own and are timed on the wall. The machine
+was shared with other work during the runs (`load before` says how busy it was), so caches and memory were too: single
+figures may be off by a factor of two, which is why claims are decided by order and ratio.
 
 Liu et al. (overlapping subscriptions) and symmetric matching have reports of their own, beside the parts of Tocsin that
 they are about.
