@@ -17,6 +17,7 @@ from tocsin.store import crash_points
 
 # How often the load may come by before it is killed; the migration has a test of its own.
 OFTEN, SELDOM = 40, 3
+_OPENING_SECONDS = 60.0
 POINTS = {
     point: OFTEN if point.startswith("store") or point == "broker.mid-publish" else SELDOM
     for point in crash_points.POINTS
@@ -56,7 +57,7 @@ class Torture:
             self._be_the_load(writer, point)
         os.close(writer)
         patience = self._rng.uniform(0.05, 1.2) if point is None else 5.0
-        lines, by_us = _read_until_death(reader, child, patience)
+        lines, by_us = _read_until_death(reader, child, patience, while_opening=self._rng.random() < 0.2)
         _, status = os.waitpid(child, 0)
         how = "not" if not os.WIFSIGNALED(status) else "at random" if by_us else f"at {point}"
         self.killed[how] = self.killed.get(how, 0) + 1
@@ -78,11 +79,14 @@ class Torture:
         os._exit(0)
 
 
-def _read_until_death(reader: int, child: int, patience: float) -> tuple[Lines, bool]:
-    """Return what the process wrote, and whether we killed it because patience ended."""
-    deadline = time.monotonic() + patience
+def _read_until_death(reader: int, child: int, patience: float, *, while_opening: bool) -> tuple[Lines, bool]:
+    """Return what the process wrote, and whether we killed it because patience ended.
+
+    Patience begins when the store is open, so that a slow machine does not see openings killed only.
+    """
+    deadline = time.monotonic() + (patience if while_opening else _OPENING_SECONDS)
     data = b""
-    killed = False
+    killed = opened = False
     while True:
         ready, _, _ = select.select([reader], [], [], max(0.0, deadline - time.monotonic()))
         if ready:
@@ -90,6 +94,8 @@ def _read_until_death(reader: int, child: int, patience: float) -> tuple[Lines, 
             if not chunk:
                 break
             data += chunk
+            if not opened and not while_opening:
+                opened, deadline = True, time.monotonic() + patience
         if not killed and time.monotonic() >= deadline:
             os.kill(child, signal.SIGKILL)
             killed, deadline = True, time.monotonic() + 60

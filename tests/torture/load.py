@@ -51,6 +51,14 @@ def run_load(place: str, descriptor: int, round_name: str, engine: str) -> None:
 
 
 def _work(broker: Broker, journal: Journal, name: str) -> None:
+    try:
+        _request(broker, journal, name)
+    except Exception as error:
+        journal.write("failed", f"{name}: {error!r}")
+        raise
+
+
+def _request(broker: Broker, journal: Journal, name: str) -> None:
     rng = random.Random(name)
     mine: list[SubscriptionReceipt] = []
     for number in range(_REQUESTS):

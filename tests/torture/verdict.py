@@ -42,7 +42,7 @@ class Verdict:
 
 def judge(place: str, lines: Lines, after_seq: int, engine: str) -> tuple[Verdict, int]:
     """Return what is wrong with the store after a kill, and its seq; asks again about what was in doubt."""
-    verdict = Verdict()
+    verdict = Verdict(problems=[f"the load failed: {line[1]}" for line in lines if line[0] == "failed"])
     started = time.perf_counter()
     with Broker.open(place, schema=SCHEMA, sweep=False, engine=engine) as broker:  # type: ignore[arg-type]
         verdict.recovery_seconds = time.perf_counter() - started
