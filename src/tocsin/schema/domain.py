@@ -79,11 +79,11 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_d
 
     def admit(self, raw: object) -> Value:
         """Return the canonical value of `raw`; raises BadValue."""
-        raise NotImplementedError
+        raise NotImplementedError  # abstract: every kind of domain has its own
 
     def key(self, value: Value) -> Key:
         """Return the key of a canonical value."""
-        raise NotImplementedError
+        raise NotImplementedError  # abstract: every kind of domain has its own
 
     def dump(self, value: Value) -> object:
         """Return the value as JSON has it; admitting that gives the value again."""
