@@ -8,7 +8,7 @@ where it is unknown whether a commit happened, the next turn finds out, because 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from sqlalchemy import Connection
@@ -25,6 +25,7 @@ from tocsin.store.subscriptions import LeaseRow, leases_since
 from tocsin.store.transaction import read_meta
 
 Effect = Callable[[LiveIndex], None]
+_AT_ONCE = 250_000  # subscriptions given to the engine together: it makes a segment of them
 
 
 class Turn:
@@ -153,7 +154,7 @@ class Core:
             if newest is not None:
                 self._set_schema(newest.schema, connection)
         low_water = stands.seq if stands.matching == "inline" else stands.matched_through
-        for rows in leases_since(connection, self.live.seq, low_water, trees=True):
+        for rows in _gathered(leases_since(connection, self.live.seq, low_water, trees=True)):
             self._take_over(rows)
         self.live.seq = stands.seq
         self.live.release(low_water)
@@ -182,6 +183,18 @@ class Core:
                 self.reindex(connection)
             return
         self.live.engine.clear()
-        for rows in leases_since(connection, 0, letters.low_water(connection), trees=True):
+        for rows in _gathered(leases_since(connection, 0, letters.low_water(connection), trees=True)):
             held = [(row.id, row.tree or b"") for row in rows if self.live.leases.has(row.id)]
             self.live.engine.load(held, self.schema)
+
+
+def _gathered(chunks: Iterable[list[LeaseRow]]) -> Iterator[list[LeaseRow]]:
+    """Yield the same rows in fewer, larger chunks."""
+    held: list[LeaseRow] = []
+    for rows in chunks:
+        held += rows
+        if len(held) >= _AT_ONCE:
+            yield held
+            held = []
+    if held:
+        yield held
