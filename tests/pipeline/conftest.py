@@ -21,6 +21,16 @@ if TYPE_CHECKING:
 DEFAULT_MASTER = "local[2,4]"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out what starts drivers and brokers of its own, a minute each, unless TOCSIN_SLOW asks for it (CI does)."""
+    if os.environ.get("TOCSIN_SLOW"):
+        return
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.skip(reason="slow: set TOCSIN_SLOW=1 to run it"))
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
     """Give the shared session."""

@@ -24,8 +24,9 @@ from tocsin.language import evaluate
 pyspark = pytest.importorskip("pyspark")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-MAVEN = "https://repo1.maven.org/maven2/"
-KAFKA = ("org.apache.kafka", "kafka_2.13", "4.1.1")
+MAVEN = "https://repo1.maven.org/maven2/org/apache/kafka/kafka_2.13/maven-metadata.xml"
+VERSION = "4.1.1"
+ARTIFACTS = ("kafka_2.13", "kafka-tools")  # the broker, and its command-line tools
 JARS = Path(os.environ.get("TOCSIN_JARS", Path.home() / ".cache" / "tocsin" / "jars"))
 RUN_SECONDS = 600
 
@@ -33,7 +34,7 @@ RUN_SECONDS = 600
 @pytest.fixture(scope="module")
 def jars() -> str:
     """Return the class path of Kafka's jars."""
-    kept = JARS / f"kafka-{KAFKA[2]}.classpath"
+    kept = JARS / f"kafka-{VERSION}.classpath"
     if kept.exists() and all(Path(jar).exists() for jar in kept.read_text().split(":")):
         return kept.read_text()
     try:
@@ -41,14 +42,23 @@ def jars() -> str:
     except (urllib.error.URLError, TimeoutError) as error:
         pytest.skip(f"Maven Central cannot be reached: {error}")
     JARS.mkdir(parents=True, exist_ok=True)
+    found = ":".join(fetch(artifact) for artifact in ARTIFACTS)
+    kept.write_text(found)
+    return found
+
+
+def fetch(artifact: str) -> str:
+    """Return the class path of an artifact of Kafka with all that it needs."""
     (ivy,) = (Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar")
-    command = ["java", "-jar", str(ivy), "-cache", str(JARS), "-dependency", *KAFKA, "-confs", "default"]
+    listed = JARS / f"{artifact}-{VERSION}.txt"
+    command = ["java", "-jar", str(ivy), "-cache", str(JARS), "-dependency", "org.apache.kafka", artifact, VERSION]
     done = subprocess.run(
-        [*command, "-cachepath", str(kept)], capture_output=True, text=True, timeout=RUN_SECONDS, check=False
-    )
-    if done.returncode or not kept.exists():
+        [*command, "-confs", "default", "-cachepath", str(listed)],
+        capture_output=True, text=True, timeout=RUN_SECONDS, check=False,
+    )  # fmt: skip
+    if done.returncode or not listed.exists():
         pytest.skip(f"Kafka's jars could not be fetched: {done.stdout[-500:]}")
-    return kept.read_text()
+    return listed.read_text().strip()
 
 
 class Kafka:
@@ -68,12 +78,14 @@ class Kafka:
         }  # fmt: skip
         config = folder / "server.properties"
         config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        self._log = (folder / "kafka.log").open("wb")
         self.java("kafka.tools.StorageTool", "format", "-t", uuid.uuid4().hex[:22], "-c", str(config))
+        self._log = (folder / "kafka.log").open("wb")
         command = ["java", "-Xmx512m", "-cp", jars, "kafka.Kafka", str(config)]
         self._process = subprocess.Popen(command, stdout=self._log, stderr=subprocess.STDOUT)
         wait_until(lambda: self._process.poll() is not None or is_open(ports[0]))
-        assert self._process.poll() is None, (folder / "kafka.log").read_text()[-2000:]
+        if self._process.poll() is not None:
+            self._log.close()
+            raise AssertionError((folder / "kafka.log").read_text()[-2000:])
 
     def java(self, main: str, *arguments: str, text: str = "") -> str:
         command = ["java", "-cp", self._jars, main, *arguments]
