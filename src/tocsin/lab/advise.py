@@ -72,8 +72,10 @@ def advise(
     size = min(len(subscriptions), LARGEST_SAMPLE)
     sample = random.sample(list(subscriptions), size)
     chosen = random.sample(list(events), min(len(events), 200))
-    share = budget_seconds / len(engines)
-    trials = [_try(engine, schema, sample, chosen, share) for engine in engines]
+    end, trials = time.perf_counter() + budget_seconds, list[Trial]()
+    for number, engine in enumerate(engines):  # what one leaves of its share, those after it have
+        share = max(1.0, (end - time.perf_counter()) / (len(engines) - number))
+        trials.append(_try(engine, schema, sample, chosen, share))
     return _advice(trials, len(subscriptions), size, changes_per_event)
 
 

@@ -18,7 +18,7 @@ from tocsin.lab.results import Results, stored
 VERDICTS = {True: "holds", False: "**does not hold**", None: "cannot be told"}
 INTRODUCTION = """\
 Every claim of the papers about matching that can be measured, beside what was measured here. Made by `tocsin lab report`
-from the raw results in this folder; `docs/lab.md` tells how to run it again. Answers were compared with an oracle before
+from stored raw results (here: `results/`); `docs/lab.md` tells how to run it again. Answers were compared with an oracle before
 anything was timed; ratios are within one run. Engines run in one thread, and their times are the CPU time of that
 thread, best of several passes; databases have threads and processes of their own and are timed on the wall. The machine
 was shared with other work during the runs (`load before` says how busy it was), so caches and memory were too: single

@@ -59,8 +59,9 @@ def add_hits(start, length, pool, satisfied, hits):  # type: ignore[no-untyped-d
     for s in range(len(satisfied)):
         first, size = start[satisfied[s]], length[satisfied[s]]
         additions += size
-        for i in range(first, first + size):
-            hits[pool[i]] += np.uint8(1)
+        rows = pool[first : first + size]
+        for i in range(size):
+            hits[np.uint32(rows[i])] += np.uint8(1)  # unsigned: no look at whether the index counts from the end
     return additions
 
 
