@@ -20,7 +20,7 @@ from tocsin.matching.classic.counting import CountingMatcher
 from tocsin.matching.classic.equality_clusters import EqualityClusters, split_rows
 from tocsin.matching.classic.jit import kernel
 from tocsin.matching.classic.lists import Lists
-from tocsin.matching.classic.rows import CodedEvent, CodedPredicate, holds
+from tocsin.matching.classic.rows import CodedEvent, CodedPredicate, grown, holds
 
 
 class QuarantiningMatcher(CountingMatcher):
@@ -33,6 +33,18 @@ class QuarantiningMatcher(CountingMatcher):
         super()._reset()
         self.clusters = EqualityClusters()
         self._members = Lists()  # group -> rows
+        # Quarantined rows are counted under numbers of their own, so that comparisons are as many as they are.
+        self._ward_of: dict[int, int] = {}
+        self._row_in = np.zeros(16, np.int32)  # per number in the quarantine
+        self._empty: list[int] = []
+
+    def _quarantine(self, row: int) -> int:
+        """Return the number under which a row is counted."""
+        ward = self._empty.pop() if self._empty else len(self._ward_of)
+        self._ward_of[row] = ward
+        self._row_in = grown(self._row_in, ward + 1)
+        self._row_in[ward] = row
+        return ward
 
     def _keys(self, predicates: list[CodedPredicate]) -> list[CodedPredicate]:
         """Return the equality predicates that can be a key."""
@@ -44,7 +56,7 @@ class QuarantiningMatcher(CountingMatcher):
         if keys:
             self._members.append(np.array([self.clusters.group(keys)]), row)
         else:
-            super()._insert(row, predicates)
+            super()._insert(self._quarantine(row), predicates)
 
     def _insert_many(self, rows: range) -> None:
         multiple = np.array([column.multiple for column in self.columns.columns])
@@ -54,17 +66,22 @@ class QuarantiningMatcher(CountingMatcher):
         quarantined = np.isin(split.other_row, split.without_equality)
         if quarantined.any():
             numbers = self.predicates.acquire_many([field[quarantined] for field in split.others])
-            self.associated.insert_many(split.other_row[quarantined], numbers)
+            _, which = np.unique(split.other_row[quarantined], return_inverse=True)
+            wards = np.array([self._quarantine(row) for row in split.without_equality.tolist()], np.int64)
+            order = np.argsort(wards[which], kind="stable")  # numbers that were free come first
+            self.associated.insert_many(wards[which][order], numbers[order])
 
     def _delete(self, row: int, predicates: list[CodedPredicate]) -> None:
         keys = self._keys(predicates)
         if keys:
             self._members.remove(np.array([self.clusters.group(keys)]), row)
         else:
-            super()._delete(row, predicates)
+            ward = self._ward_of.pop(row)
+            self._empty.append(ward)
+            super()._delete(ward, predicates)
 
     def _match(self, event: CodedEvent) -> npt.NDArray[np.int32]:
-        quarantined = super()._match(event)
+        quarantined = self._row_in[super()._match(event)]
         groups = self.clusters.of_event(event)
         self._members.reserve(self.clusters.groups)
         members, sets = self._members.arrays, self.columns.sets
