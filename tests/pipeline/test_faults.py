@@ -73,6 +73,7 @@ def test_a_killed_executor_is_replaced(world: World, tmp_path: Path) -> None:
     world.check()
 
 
+@pytest.mark.slow
 def test_killed_python_workers_are_replaced(spark: "SparkSession", world: World, tmp_path: Path) -> None:
     pipeline = Pipeline(spark, settings_of(world, tmp_path, events_per_batch=10))
     pipeline.start()

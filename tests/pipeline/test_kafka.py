@@ -42,22 +42,32 @@ def jars() -> str:
     except (urllib.error.URLError, TimeoutError) as error:
         pytest.skip(f"Maven Central cannot be reached: {error}")
     JARS.mkdir(parents=True, exist_ok=True)
-    found = ":".join(fetch(artifact) for artifact in ARTIFACTS)
+    found = ":".join(fetch("org.apache.kafka", artifact, VERSION) for artifact in ARTIFACTS)
     kept.write_text(found)
     return found
 
 
-def fetch(artifact: str) -> str:
-    """Return the class path of an artifact of Kafka with all that it needs."""
+@pytest.fixture(scope="module", autouse=True)
+def connector() -> None:
+    """See to it that Spark's connector can be had; some mirrors of Maven lack a part of it."""
+    from tocsin.pipeline.sources import KAFKA_PACKAGE
+
+    fetch(*KAFKA_PACKAGE.split(":"))
+
+
+def fetch(group: str, artifact: str, version: str) -> str:
+    """Return the class path of an artifact with all that it needs; skips the test where it cannot be had."""
     (ivy,) = (Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar")
-    listed = JARS / f"{artifact}-{VERSION}.txt"
-    command = ["java", "-jar", str(ivy), "-cache", str(JARS), "-dependency", "org.apache.kafka", artifact, VERSION]
+    JARS.mkdir(parents=True, exist_ok=True)
+    listed = JARS / f"{artifact}-{version}.txt"
+    command = ["java", "-jar", str(ivy), "-cache", str(JARS), "-dependency", group, artifact, version]
     done = subprocess.run(
         [*command, "-confs", "default", "-cachepath", str(listed)],
         capture_output=True, text=True, timeout=RUN_SECONDS, check=False,
     )  # fmt: skip
-    if done.returncode or not listed.exists():
-        pytest.skip(f"Kafka's jars could not be fetched: {done.stdout[-500:]}")
+    missing = [line.strip() for line in done.stdout.splitlines() if ": not found" in line]
+    if done.returncode or missing or not listed.exists():
+        pytest.skip(f"{artifact} {version} cannot be had from Maven: {missing[:1] or done.stdout[-300:]}")
     return listed.read_text().strip()
 
 
