@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.index.jit import helper
+from tocsin.index.jit import inlined
 
 Bytes = npt.NDArray[np.uint8]
 Directory = npt.NDArray[np.int64]
@@ -159,35 +159,35 @@ def pack(sections: dict[Section, npt.NDArray[Any]], scalars: dict[Scalar, int]) 
     return buffer, directory
 
 
-@helper
+@inlined
 def int32_section(buffer: Bytes, directory: Directory, section: int) -> npt.NDArray[np.int32]:
     """Return the section as int32, without a copy."""
     start = directory[2 * section]
     return buffer[start : start + directory[2 * section + 1]].view(np.int32)
 
 
-@helper
+@inlined
 def int64_section(buffer: Bytes, directory: Directory, section: int) -> npt.NDArray[np.int64]:
     """Return the section as int64, without a copy."""
     start = directory[2 * section]
     return buffer[start : start + directory[2 * section + 1]].view(np.int64)
 
 
-@helper
+@inlined
 def uint16_section(buffer: Bytes, directory: Directory, section: int) -> npt.NDArray[np.uint16]:
     """Return the section as uint16, without a copy."""
     start = directory[2 * section]
     return buffer[start : start + directory[2 * section + 1]].view(np.uint16)
 
 
-@helper
+@inlined
 def uint8_section(buffer: Bytes, directory: Directory, section: int) -> Bytes:
     """Return the section as bytes, without a copy."""
     start = directory[2 * section]
     return buffer[start : start + directory[2 * section + 1]]
 
 
-@helper
+@inlined
 def uint64_section(buffer: Bytes, directory: Directory, section: int) -> npt.NDArray[np.uint64]:
     """Return the section as uint64, without a copy."""
     start = directory[2 * section]

@@ -41,7 +41,7 @@ class PlanCosts:
     """Estimated nanoseconds per event: for a row of a visited cluster, and for the probe of a schema."""
 
     row: float = 0.1
-    probe: float = 100.0
+    probe: float = 250.0
 
 
 @dataclass(frozen=True, slots=True)

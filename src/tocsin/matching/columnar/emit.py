@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.index.jit import helper, inlined, kernel
+from tocsin.index.jit import helper, inlined, lean_kernel
 from tocsin.index.layout import (
     SCALARS,
     TRUE_ATOM,
@@ -22,7 +22,7 @@ from tocsin.index.layout import (
     uint8_section,
     uint16_section,
 )
-from tocsin.matching.columnar.bits import Numbers, Words, append_selected, copy_8
+from tocsin.matching.columnar.bits import Numbers, Words, append_selected, copy_8, count_zeros
 from tocsin.matching.columnar.events import Matrix
 from tocsin.matching.columnar.fill import (
     Atoms,
@@ -30,16 +30,12 @@ from tocsin.matching.columnar.fill import (
     Int64s,
     Truth,
     clear_dense_truth,
-    code_holds,
     fill_dense_truth,
     fill_local_truth,
     set_simple_truth,
 )
 from tocsin.matching.columnar.join import DIRECT_ROWS, SPARSE, VISITS, WORDS, Runs
 from tocsin.matching.columnar.probe import probe
-
-# Blocks of fewer rows are tested atom by atom: filling the bytes of all their atoms would take longer.
-SMALL_DIRECT = 64
 
 
 @helper
@@ -78,27 +74,35 @@ def append_rows(
 def append_few_rows(
     atoms: Atoms, data: int, width: int, rows: int, truth: Truth, numbers: Numbers, row: int, out: Numbers, p: int
 ) -> int:
-    """As append_rows, for rows of which few hold: their numbers are not even read."""
-    at, step = np.uint64(data), np.uint64(width)
-    for r in range(rows):
-        if truth[atoms[at]]:
-            holds = truth[atoms[at + np.uint64(1)]]
-            for z in range(np.uint64(2), step):
-                holds &= truth[atoms[at + z]]
-            if holds:
-                out[p] = numbers[row + r]
-                p += 1
-        at += step
+    """As append_rows, for rows of which few hold: their numbers are not even read.
+
+    The first two atoms of 64 rows are tested without a branch, into a word; its bits are the rows to look at closer.
+    """
+    at, step, one = np.uint64(data), np.uint64(width), np.uint64(1)
+    for start in range(0, rows, 64):
+        word, first = np.uint64(0), at
+        for r in range(np.uint64(min(64, rows - start))):
+            word |= np.uint64(truth[atoms[at]] & truth[atoms[at + one]]) << r
+            at += step
+        while word:
+            r = np.uint64(count_zeros(word))
+            word &= word - one
+            holds, place = np.uint8(1), first + r * step
+            for z in range(place + np.uint64(2), place + step):
+                holds &= truth[atoms[z]]
+            out[np.uint64(p)] = numbers[np.uint64(row + start) + r]
+            p += np.int64(holds)
     return p
 
 
 @helper
 def many_hold(atoms: Atoms, data: int, width: int, rows: int, truth: Truth) -> bool:
-    """Return whether more than one in sixteen rows pass their first atom, judging by sixteen of them."""
+    """Return whether more than one in eight rows pass their first two atoms, judging by sixteen of them."""
     step, seen = max(1, rows >> 4), 0
     for r in range(0, rows, step):
-        seen += truth[np.uint64(atoms[np.uint64(data + r * width)])]
-    return seen * step * 16 > rows
+        at = np.uint64(data + r * width)
+        seen += truth[atoms[at]] & truth[atoms[at + np.uint64(1)]]
+    return seen * step * 8 > rows
 
 
 @helper
@@ -108,53 +112,6 @@ def append_bitmap(bitmaps: Words, position: int, length: int, numbers: Numbers, 
         word = bitmaps[position + i]
         if word:
             p = append_selected(word, numbers, row + (i << 6), out, p)
-    return p
-
-
-@inlined
-def append_small_block(
-    groups: Int32s, columns: Int32s, numbers: Numbers, atoms: Atoms, stripe_row: Int32s, stripe_data: Int32s,
-    stripe_width: Truth, block_stripe: Int32s, block_local: Int32s, local_group: Atoms, local_start: Int32s,
-    local_value: Int32s, generic: Int32s, set_offset: Int32s, set_low: Int32s, set_high: Int32s, dense_atoms: int,
-    simple_groups: int, simple_atoms: int, slots: Matrix, offset: Int64s, codes: Int32s, e: int, block: int,
-    truth: Truth, out: Numbers, p: int, counters: Int64s,
-) -> int:  # fmt: skip
-    """As append_block, testing atom by atom: the bytes of simple groups are filled, the others are not needed."""
-    first_value = local_start[block_local[block]]
-    for s in range(block_stripe[block], block_stripe[block + 1]):
-        width, at = np.int64(stripe_width[s]), np.int64(stripe_data[s])
-        counters[DIRECT_ROWS] += stripe_row[s + 1] - stripe_row[s]
-        for row in range(stripe_row[s], stripe_row[s + 1]):
-            holds = True
-            for z in range(np.uint64(at), np.uint64(at + width)):
-                atom = np.int64(atoms[z])
-                counters[WORDS] += 1
-                if atom < simple_atoms:
-                    holds = truth[np.uint64(atom)] != 0
-                elif atom < dense_atoms:
-                    g = simple_groups
-                    while groups[4 * g + 2] < 0 or atom >= groups[4 * g + 2] + groups[4 * g + 3]:
-                        g += 1
-                    holds = code_holds(
-                        groups[4 * g + 1], groups[4 * g], atom - groups[4 * g + 2] - 1, columns, slots, offset, codes,
-                        generic, set_offset, set_low, set_high, e,
-                    )  # fmt: skip
-                else:
-                    value = first_value + atom - dense_atoms
-                    y = np.int64(block_local[block])
-                    while value >= local_start[y + 1]:
-                        y += 1
-                    g = np.int64(local_group[y])
-                    holds = code_holds(
-                        groups[4 * g + 1], groups[4 * g], np.int64(local_value[value]), columns, slots, offset, codes,
-                        generic, set_offset, set_low, set_high, e,
-                    )  # fmt: skip
-                if not holds:
-                    break
-            if holds:
-                out[p] = numbers[row]
-                p += 1
-            at += width
     return p
 
 
@@ -183,7 +140,7 @@ def append_block(
         if rows >= 512:
             lead = np.searchsorted(lead_stripe, s)
         if lead == len(lead_stripe) or lead_stripe[lead] != s:
-            if many_hold(atoms, data, width, rows, truth):
+            if rows >= 64 and many_hold(atoms, data, width, rows, truth):
                 p = append_rows(atoms, data, width, rows, truth, numbers, row, out, p)
             else:
                 p = append_few_rows(atoms, data, width, rows, truth, numbers, row, out, p)
@@ -199,7 +156,7 @@ def append_block(
     return p
 
 
-@kernel
+@lean_kernel
 def emit(
     buffer: Bytes, directory: Directory, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s, first_event: int,
     start: int, stop: int, bitmaps: Words, sparse: Int32s, runs: Runs, list_ends: Int32s, truth: Truth,
@@ -231,9 +188,6 @@ def emit(
     dense_atoms = directory[SCALARS + Scalar.DENSE_ATOMS]
     dense_groups = directory[SCALARS + Scalar.GROUPS]
     simple_groups = directory[SCALARS + Scalar.SIMPLE_GROUPS]
-    simple_atoms = np.int64(2)
-    if simple_groups:
-        simple_atoms = np.int64(groups[4 * simple_groups - 2] + groups[4 * simple_groups - 1])
     heads = list_ends[0]
     truth[TRUE_ATOM] = 1
     p = np.int64(0)
@@ -243,7 +197,7 @@ def emit(
         if p + need > len(out):
             room_needed[0] = need
             return e
-        filled = 0
+        filled = False
         run = heads[e - first_event]
         while run >= 0:
             length, mark, position = np.int64(runs[run, 1]), np.int64(runs[run, 2]), np.int64(runs[run, 3])
@@ -254,37 +208,25 @@ def emit(
                     copy_8(sparse, position + i, out, p + i)
                 p += length
             else:
-                if filled == 0:
+                if not filled:
                     set_simple_truth(truth, simple, e, 1)
-                    filled = 1
-                first, last = block_stripe[position], block_stripe[position + 1]
-                if stripe_row[last] - stripe_row[first] < SMALL_DIRECT:
-                    p = append_small_block(
-                        groups, columns, numbers, atoms, stripe_row, stripe_data, stripe_width, block_stripe, block_local,
-                        local_group, local_start, local_value, generic, set_offset, set_low, set_high, dense_atoms,
-                        simple_groups, simple_atoms, slots, offset, codes, e, position, truth, out, p,
-                        counters,
-                    )  # fmt: skip
-                else:
-                    if filled == 1:
-                        fill_dense_truth(truth, groups, simple_groups, dense_groups, columns, slots, offset, codes, e)
-                        filled = 2
-                    p = append_block(
-                        groups, columns, numbers, atoms, stripe_row, stripe_data, stripe_width, block_stripe, block_local,
-                        local_group, local_start, local_value, generic, set_offset, set_low, set_high, lead_stripe,
-                        lead_start, lead_row, dense_atoms, slots, offset, codes, e, position, truth, out, p,
-                        counters,
-                    )  # fmt: skip
+                    fill_dense_truth(truth, groups, simple_groups, dense_groups, columns, slots, offset, codes, e)
+                    filled = True
+                p = append_block(
+                    groups, columns, numbers, atoms, stripe_row, stripe_data, stripe_width, block_stripe, block_local,
+                    local_group, local_start, local_value, generic, set_offset, set_low, set_high, lead_stripe,
+                    lead_start, lead_row, dense_atoms, slots, offset, codes, e, position, truth, out, p,
+                    counters,
+                )  # fmt: skip
             run = runs[run, 0]
-        if filled > 0:
+        if filled:
             set_simple_truth(truth, simple, e, 0)
-        if filled == 2:
             clear_dense_truth(truth, groups, simple_groups, dense_groups, columns, slots, offset, codes, e)
         ends[e - start + 1] = p
     return stop
 
 
-@kernel
+@lean_kernel
 def match_one(
     buffer: Bytes, directory: Directory, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s, truth: Truth,
     visits: Words, out: Numbers, counters: Int64s,

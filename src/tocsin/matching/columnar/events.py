@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.index.jit import kernel
+from tocsin.index.jit import lean_kernel
 from tocsin.index.layout import Bytes, Directory, Scalar, Section, int32_section
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ _NO_OFFSETS = np.zeros((0, 0), np.int64)
 _NO_CODES = np.zeros(0, np.int32)
 
 
-@kernel
+@lean_kernel
 def _transpose_codes(
     buffer: Bytes, directory: Directory, codes: npt.NDArray[np.int32], slots: Matrix,
     simple: npt.NDArray[np.uint16],

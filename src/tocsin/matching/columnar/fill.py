@@ -247,8 +247,9 @@ def fill_local_words(
 @inlined
 def set_simple_truth(truth: Truth, simple: Atoms, e: int, value: int) -> None:
     """Set the bytes of the atoms of simple groups that event e satisfies."""
+    row = np.uint64(e)
     for g in range(np.uint64(simple.shape[1])):
-        truth[simple[e, g]] = value
+        truth[simple[row, g]] = value
 
 
 @helper

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.index.jit import helper, inlined, kernel
+from tocsin.index.jit import helper, inlined, lean_kernel
 from tocsin.index.layout import (
     EQ,
     SCALARS,
@@ -104,7 +104,7 @@ def transpose_all(results: Words, length: int, bitmaps: Words, position: int, st
 
 
 @helper
-def extract(results: Words, rows: int, pairs: Int32s, count: Int64s) -> None:
+def extract(results: Words, rows: int, pairs: Int32s, count: Int32s) -> None:
     """List the bits set as pairs (event, row), by row; count[e + 1] is the number of bits of event e."""
     z = np.uint64(0)
     for r in range(np.uint64(rows)):
@@ -119,7 +119,7 @@ def extract(results: Words, rows: int, pairs: Int32s, count: Int64s) -> None:
 
 @helper
 def distribute(
-    pairs: Int32s, total: int, place: Int64s, numbers: Int32s, row: int, sparse: Int32s, position: int
+    pairs: Int32s, total: int, place: Int32s, numbers: Int32s, row: int, sparse: Int32s, position: int
 ) -> None:
     """Write the number of each pair's row to its event's next place."""
     for z in range(np.uint64(0), np.uint64(2 * total), np.uint64(2)):
@@ -152,11 +152,11 @@ def worth_a_tile(events: int, rows: int) -> bool:
     return rows >= SMALL_BLOCK and events >= 3 and events * rows > 300
 
 
-@kernel
+@lean_kernel
 def join(
     buffer: Bytes, directory: Directory, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s, first_event: int,
     last_event: int, visits: Words, n: int, words: Words, results: Words, pairs: Int32s, bitmaps: Words,
-    sparse: Int32s, runs: Runs, list_ends: npt.NDArray[np.int32], counters: Int64s, needs: Int64s,
+    sparse: Int32s, runs: Runs, list_ends: npt.NDArray[np.int32], tile: Matrix, counters: Int64s, needs: Int64s,
 ) -> int:  # fmt: skip
     """Evaluate visits[:n], sorted by block, into runs; return 0, or what to have more of (`needs` says how much).
 
@@ -209,8 +209,7 @@ def join(
         return NEEDS_SPARSE
     if need_runs > len(runs):
         return NEEDS_RUNS
-    count, events = np.zeros(65, np.int64), np.zeros(64, np.int32)
-    limits, ranks = np.zeros(64, np.int32), np.zeros(64, np.int32)
+    events, limits, ranks, count = tile[0], tile[1], tile[2], tile[3]
     all_simple = directory[SCALARS + Scalar.SIMPLE_GROUPS]
     used_bitmaps, used_sparse, used_runs = np.int64(0), np.int64(0), np.int64(0)
     words[0] = np.uint64(0)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.index.jit import helper, kernel
+from tocsin.index.jit import helper, kernel, lean_kernel
 from tocsin.index.layout import (
     SCALARS,
     SCHEMA_FIELDS,
@@ -61,7 +61,7 @@ def find_block(
         h = (h + 1) & mask
 
 
-@kernel
+@lean_kernel
 def probe(
     buffer: Bytes, directory: Directory, slots: Matrix, offset: npt.NDArray[np.int64],
     codes: npt.NDArray[np.int32], start: int, stop: int, visits: Visits,

@@ -120,7 +120,7 @@ class SegmentMatcher:
                 work.list_ends = np.zeros((3, stop - start), np.int32)
             short = join(
                 segment.buffer, segment.directory, *events, start, stop, visits, n, work.words, work.results,
-                work.pairs, work.bitmaps, work.sparse, work.runs, work.list_ends, work.counters, needs,
+                work.pairs, work.bitmaps, work.sparse, work.runs, work.list_ends, work.tile, work.counters, needs,
             )  # fmt: skip
             if short == 0:
                 return stop

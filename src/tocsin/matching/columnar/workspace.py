@@ -24,6 +24,7 @@ class Workspace:
         self.bitmaps = np.zeros(1 << 18, np.uint64)
         self.sparse = np.zeros(1 << 16, np.int32)
         self.runs = np.zeros((1 << 14, RUN_FIELDS), np.int32)
+        self.tile = np.zeros((4, 65), np.int32)  # of one tile: events, limits, ranks, counts
         self.list_ends = np.zeros((3, 1 << 12), np.int32)
         self.out = np.zeros(1 << 16, np.int32)
         self.offset = np.zeros((1 << 12) + 1, np.int64)
