@@ -1,0 +1,5 @@
+module tocsin/peers/quamina
+
+go 1.18
+
+require github.com/timbray/quamina v0.3.0
