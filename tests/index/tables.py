@@ -33,7 +33,11 @@ def random_table(rng: np.random.Generator, shape: Shape) -> ConjunctionTable:
     """Return a table with every kind of predicate, by the shape's proportions."""
     columns = [
         Column(
-            f"a{c}", NO_DOMAIN, bool(rng.random() < shape.multiple), "value", np.arange(rng.integers(1, shape.constants + 1))
+            f"a{c}",
+            NO_DOMAIN,
+            bool(rng.random() < shape.multiple),
+            "value",
+            np.arange(rng.integers(1, shape.constants + 1)),
         )
         for c in range(shape.columns)
     ]

@@ -22,7 +22,9 @@ def _avx2(word: np.uint64, numbers: npt.NDArray[np.int32], out: npt.NDArray[np.i
     return append_selected_avx2(word, numbers, 3, out, 0)
 
 
-@pytest.mark.parametrize("way", [_portable, pytest.param(_avx2, marks=pytest.mark.skipif(not HAS_AVX2, reason="no AVX2"))])
+@pytest.mark.parametrize(
+    "way", [_portable, pytest.param(_avx2, marks=pytest.mark.skipif(not HAS_AVX2, reason="no AVX2"))]
+)
 def test_selected_numbers_are_those_of_the_bits(way: numba.core.dispatcher.Dispatcher) -> None:
     rng = np.random.default_rng(0)
     numbers = rng.integers(0, 10**6, 64 + 3 + 64).astype(np.int32)
