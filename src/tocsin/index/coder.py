@@ -19,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.compile.table import Column
-from tocsin.index.jit import kernel
+from tocsin.index.jit import kernel, lean_kernel
 from tocsin.index.key_column import KeyColumn
+from tocsin.index.layout import ABSENT_CODE
 
 Codes = npt.NDArray[np.int32]
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
@@ -42,10 +43,20 @@ class Coder:
             return numbered.take(keys.values)
         if keys.values.dtype.kind == "f":
             return code_floats(keys.values, *(self._decimal_floats if keys.as_written else self._floats))
-        least, table = self._table
-        if len(table):
-            return code_by_table(keys.values, least, table)
-        return code_integers(keys.values, *self._integers)
+        if not len(self.table):
+            return code_integers(keys.values, *self._integers)
+        codes = np.empty(len(keys.values), np.int32)
+        code_by_table(keys.values, self.table_start, self.table, codes)
+        return codes
+
+    def code_into(self, keys: KeyColumn, codes: Codes) -> None:
+        """Write the codes of a column that has at most one value for each event."""
+        if keys.keys is None and keys.values.dtype == np.int64 and len(self.table):
+            code_by_table(keys.values, self.table_start, self.table, codes)
+        else:
+            codes[:] = self.code(keys)
+        if keys.present is not None:
+            codes[~keys.present] = ABSENT_CODE
 
     def code_of(self, key: Any) -> int:
         """Return the code of one key."""
@@ -77,18 +88,22 @@ class Coder:
         return np.array(within, np.int64), np.array(exact, np.bool_)
 
     @cached_property
-    def _table(self) -> tuple[int, Codes]:
+    def table(self) -> Codes:
         """The code of each integer from one below the least constant to one above the greatest; empty if too many."""
         ceilings, exact = self._integers
         if not len(ceilings) or int(ceilings[-1]) - int(ceilings[0]) + 3 > min(
             LARGEST_TABLE, 64 * len(ceilings) + 1024
         ):
-            return 0, np.zeros(0, np.int32)
+            return np.zeros(0, np.int32)
         if int(ceilings[0]) == _LEAST or int(ceilings[-1]) == _GREATEST:
-            return 0, np.zeros(0, np.int32)
-        least = int(ceilings[0]) - 1
-        span = np.arange(least, int(ceilings[-1]) + 2, dtype=np.int64)
-        return least, code_integers(span, ceilings, exact)
+            return np.zeros(0, np.int32)
+        span = np.arange(self.table_start, int(ceilings[-1]) + 2, dtype=np.int64)
+        return code_integers(span, ceilings, exact)
+
+    @cached_property
+    def table_start(self) -> int:
+        """The integer of the table's first code."""
+        return int(self._integers[0][0]) - 1
 
     @cached_property
     def _floats(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
@@ -130,14 +145,13 @@ def _nearest_float(constant: Any) -> float:
 # --- kernels ----------------------------------------------------------------------------------------------------------
 
 
-@kernel
-def code_by_table(values: npt.NDArray[np.int64], least: int, table: Codes) -> Codes:
+@lean_kernel
+def code_by_table(values: npt.NDArray[np.int64], least: int, table: Codes, codes: Codes) -> None:
     """codes[i] = table[values[i] - least], values beyond the table's ends taken as its ends."""
-    codes = np.empty(len(values), np.int32)
-    greatest = least + len(table) - 1
-    for i in range(len(values)):
-        codes[i] = table[min(max(values[i], least), greatest) - least]
-    return codes
+    greatest = np.int64(least + len(table) - 1)
+    for i in range(np.uint64(len(values))):
+        value = min(max(values[i], least), greatest)
+        codes[i] = table[np.uint64(value - least)]  # unsigned: a signed one would be tested for being negative
 
 
 @kernel

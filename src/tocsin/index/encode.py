@@ -20,6 +20,7 @@ from tocsin.index.coded_batch import CodedBatch, MultipleCodes
 from tocsin.index.coder import Coder, Codes
 from tocsin.index.jit import kernel
 from tocsin.index.key_column import KeyColumn, from_events, keys_of
+from tocsin.index.layout import ABSENT_CODE
 from tocsin.schema import EVENT_TYPE, Domain, Event, Schema, Value
 
 if TYPE_CHECKING:
@@ -137,16 +138,19 @@ class SegmentEncoder:
 
     def encode(self, source: EventSource, seq: Int64s | None = None, arrival: Int64s | None = None) -> CodedBatch:
         """Return the events' codes; raises BadValue where events have several values of a single-valued attribute."""
-        codes = np.full((len(self.coders), source.size), -1, np.int32)
+        codes = np.empty((len(self.coders), source.size), np.int32)
         multiples: dict[int, MultipleCodes] = {}
-        for position, coder in enumerate(self.coders):
-            keys = source.keys(coder.column)
-            if keys is None:
-                continue
-            if coder.column.multiple:
-                multiples[position] = _multiple(keys, coder)
+        for row, coder, position in zip(codes, self.coders, range(len(codes)), strict=True):
+            column = coder.column
+            keys = source.keys(column)
+            if keys is None or column.multiple:
+                row.fill(ABSENT_CODE)
+                if keys is not None:
+                    multiples[position] = _multiple(keys, coder)
+            elif keys.offset is None:
+                coder.code_into(keys, row)
             else:
-                _single(keys, coder, codes[position])
+                _lists_of_one(keys, coder, row)
         return CodedBatch(codes, multiples, seq, arrival)
 
     def encode_one(self, event: Event, seq: Int64s | None = None, arrival: Int64s | None = None) -> CodedBatch:
@@ -170,18 +174,16 @@ class SegmentEncoder:
         return CodedBatch(np.array(single, np.int32).reshape(-1, 1), multiples, seq, arrival)
 
 
-def _single(keys: KeyColumn, coder: Coder, codes: Codes) -> None:
-    """Write the codes of a single-valued column; absent ones stay as they are."""
-    coded = coder.code(keys)
-    if keys.offset is None:
-        np.copyto(codes, coded, where=True if keys.present is None else keys.present)
-        return
+def _lists_of_one(keys: KeyColumn, coder: Coder, codes: Codes) -> None:
+    """Write the codes of a single-valued column whose values came as lists."""
+    assert keys.offset is not None
     counts = np.diff(keys.offset)
     if (counts > 1).any():
         row, column = int(np.argmax(counts > 1)), coder.column
         found = f"one value, and row {row} has {counts[row]} (attribute {column.attribute})"
         raise BadValue(f"{counts[row]} values", column.domain.name, found)
-    codes[counts == 1] = coded
+    codes.fill(ABSENT_CODE)
+    codes[counts == 1] = coder.code(keys)
 
 
 def _multiple(keys: KeyColumn, coder: Coder) -> MultipleCodes:
