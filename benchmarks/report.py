@@ -1,0 +1,136 @@
+"""docs/benchmarks.md and its plot, from the stored results: the newest measurement of each kind.
+
+python -m benchmarks.report
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from benchmarks.results import stored
+
+DOCS = Path(__file__).parent.parent / "docs"
+HEAD = """\
+# How fast
+
+Made by `python -m benchmarks.report` from `benchmarks/results/`; measured by `make bench` (or the commands below). One
+thread, answers checked against the definition before timing. Machines differ, and this one is small and shared: read
+the figures as ratios, and measure your own files with `tocsin bench match --subscriptions FILE --events FILE`.
+
+The workloads are seeded (`tocsin bench workload NAME`): `topss` is W4 of TOPSS, where a fifth of all subscriptions match
+every event, so that writing ids is the work; `fabret` is five equalities over 32 attributes, where almost nothing
+matches; `market` is a marketplace with Zipf categories and ranges; `cents` the same with prices in cents; `thesis` and
+`debs` are those of the thesis and of Liu et al.
+"""
+
+
+def main() -> None:
+    """Write the page."""
+    match = _newest("match", "workload", "subscriptions")
+    parts = [HEAD, _machine(match), _match(match), _bulk(), _churn(), _peers()]
+    if match:
+        _plot(match)
+    (DOCS / "benchmarks.md").write_text("\n".join(part for part in parts if part), encoding="utf-8")
+
+
+def _newest(name: str, *keys: str) -> list[dict[str, Any]]:
+    """Return the newest measurement for each combination of these keys, in the order of first appearance."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for line in stored(name):
+        found[tuple(line[key] for key in keys)] = line
+    return list(found.values())
+
+
+def _machine(measurements: list[dict[str, Any]]) -> str:
+    if not measurements:
+        return ""
+    facts = measurements[-1]["machine"]
+    return f"Machine: {facts['cpu']}, {facts['cores']} cores; Python {facts['python']}, NumPy {facts['numpy']}, Numba {facts['numba']}, pyarrow {facts['pyarrow']}.\n"
+
+
+def _match(measurements: list[dict[str, Any]]) -> str:
+    rows = [
+        "## Matching\n",
+        "`python -m benchmarks.match`: batches of events as Arrow columns in, ids out; a single event from a dict, admission",
+        "and encoding included.\n",
+        "| workload | subscriptions | events/s | matches per event | million matches/s | build s | bytes each | one event, p50 µs |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for each in measurements:
+        rate, per_event = each["events_per_second_best"], each["matches"] / each["events"]
+        rows.append(
+            f"| {each['workload']} | {each['subscriptions']:,} | {rate:,.0f} | {per_event:,.1f} | {rate * per_event / 1e6:,.0f} "
+            f"| {each['build_seconds']:.2f} | {each['bytes_per_subscription']:.1f} | {each['single_p50_us']:.0f} |"
+        )
+    return "\n".join([*rows, "\n![Events per second over subscriptions](benchmarks.svg)\n"]) if measurements else ""
+
+
+def _bulk() -> str:
+    newest = _newest("bulk", "subscriptions")
+    rows = [
+        f"{each['subscriptions']:,} subscriptions with {each['predicates']:,} predicates: {each['seconds']:.1f} s, peak memory "
+        f"{each['megabytes_peak']:,.0f} MB.\n"
+        for each in newest
+    ]
+    return (
+        "\n".join(
+            ["## Loading the bulk form\n", "`python -m benchmarks.bulk`: lines parsed, bound and coded.\n", *rows]
+        )
+        if rows
+        else ""
+    )
+
+
+def _churn() -> str:
+    newest = _newest("churn", "subscriptions", "changes")
+    rows = [
+        f"{each['changes']:,} changes at {each['subscriptions']:,} live: {each['microseconds_per_change']:.0f} µs each; tiers "
+        f"{', '.join(f'{size:,}' for size in each['tiers'])} and {each['dead']:,} tombstones left. Events/s before "
+        f"{each['events_per_second_before']:,.0f}, with these {each['events_per_second_with_delta']:,.0f}, all merged "
+        f"{each['events_per_second_merged']:,.0f}.\n"
+        for each in newest
+    ]
+    return "\n".join(["## Changing while matching\n", "`python -m benchmarks.churn`\n", *rows]) if rows else ""
+
+
+def _peers() -> str:
+    newest = _newest("peers", "workload", "peer", "subscriptions")
+    if not newest:
+        return ""
+    rows = [
+        "## Peers\n",
+        "`python -m benchmarks.peers all SUBSCRIPTIONS EVENTS`, the same files and the same answers; see `benchmarks/peers/`.\n",
+        "| workload | subscriptions | peer | events/s |",
+        "|---|---|---|---|",
+    ]
+    rows += [
+        f"| {each['workload']} | {each['subscriptions']:,} | {each['peer']} | {each['events_per_s']:,.0f} |"
+        for each in newest
+    ]
+    return "\n".join([*rows, ""])
+
+
+def _plot(measurements: list[dict[str, Any]]) -> None:
+    """Draw events per second over subscriptions, a line per workload."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "tocsin"  # the same figures give the same file
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7, 4))
+    for name in dict.fromkeys(each["workload"] for each in measurements):
+        points = sorted(
+            (each["subscriptions"], each["events_per_second_best"]) for each in measurements if each["workload"] == name
+        )
+        axes.plot(*zip(*points, strict=True), marker="o", label=name)
+    axes.set(xscale="log", yscale="log", xlabel="subscriptions", ylabel="events per second")
+    axes.legend()
+    axes.grid(alpha=0.3)
+    figure.tight_layout()
+    figure.savefig(DOCS / "benchmarks.svg", metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main()
