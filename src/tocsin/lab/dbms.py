@@ -27,7 +27,7 @@ from tocsin.lab.databases import Database
 from tocsin.matching.classic.labels import HIGHEST, LOWEST
 from tocsin.matching.classic.neon import NeonMatcher
 from tocsin.matching.classic.numbering import Numbering
-from tocsin.matching.classic.rows import NONE_IN, NONE_OF, PRESENT, SOME_OF, CodedEvent, CodedPredicate
+from tocsin.matching.classic.rows import NONE_IN, NONE_OF, PRESENT, SOME_IN, SOME_OF, CodedEvent, CodedPredicate
 from tocsin.matching.classic.single_valued import SingleValuedMatcher
 from tocsin.matching.matcher import Capabilities
 from tocsin.schema import Schema
@@ -87,7 +87,21 @@ class DbmsMatcher(SingleValuedMatcher):
         self._load([(row, predicates)])
 
     def _insert_many(self, rows: range) -> None:
-        self._load([(row, self.rows.of(row)) for row in rows])
+        first, counts = int(self.rows.start[rows.start]), self.rows.count[rows.start : rows.stop]
+        part = slice(first, first + int(counts.sum()))
+        column, kind, low, high = (np.asarray(field[part], np.int64) for field in self.rows.predicates)
+        point, up, down = low == high, high == HIGHEST, low == LOWEST
+        plain = np.where(kind == SOME_IN, point | (up != down), (kind == NONE_IN) & point)
+        if not plain.all():
+            self._load([(row, self.rows.of(row)) for row in rows])
+            return
+        op = np.select([kind == NONE_IN, point, up], [UNEQUAL, EQUAL, AT_LEAST], AT_MOST)
+        sids = range(len(self._row_of), len(self._row_of) + len(rows))
+        self._row_of += rows
+        self._sids_of.update((row, [sid]) for row, sid in zip(rows, sids, strict=True))
+        comparisons = np.stack([column, op, np.where(op == AT_MOST, high, low)], axis=1)
+        self._store(np.repeat(np.array(sids), counts), comparisons)
+        self._settled = False
 
     def _load(self, rows: list[tuple[int, list[CodedPredicate]]]) -> None:
         sids: list[int] = []

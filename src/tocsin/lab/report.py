@@ -87,7 +87,9 @@ def _section(experiment: Experiment, results: Results, folder: Path, written: li
 
 def _claims_table(claims: list[Claim]) -> str:
     rows = ["| the paper says | its figures | here | verdict |", "|---|---|---|---|"]
-    rows += [f"| {claim.says} | {claim.paper} | {claim.ours} | {VERDICTS[claim.holds]} |" for claim in claims]
+    for claim in claims:
+        why = f": {claim.why}" if claim.why and claim.holds is False else ""
+        rows.append(f"| {claim.says} | {claim.paper} | {claim.ours} | {VERDICTS[claim.holds]}{why} |")
     return "\n".join(rows)
 
 

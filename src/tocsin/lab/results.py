@@ -13,9 +13,10 @@ from typing import Any
 
 import msgspec
 
+import tocsin
 from tocsin.errors import FileError
 
-PACKAGES = ("tocsin", "numpy", "numba", "duckdb", "psycopg", "pyspark", "pyarrow", "matplotlib")
+PACKAGES = ("numpy", "numba", "duckdb", "psycopg", "pyspark", "pyarrow", "matplotlib")
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -89,7 +90,7 @@ def _lines(path: str) -> list[str]:
 
 
 def versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    found = {"python": platform.python_version(), "tocsin": tocsin.__version__}
     for package in PACKAGES:
         try:
             found[package] = version(package)

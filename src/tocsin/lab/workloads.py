@@ -4,7 +4,7 @@ W0 to W3 (TOPSS 5.1.1): 120 attributes, 1 to 20 predicates per subscription, ope
 1..250 (small), 250..10,000 (medium), 10,000..100,000 (big); in W3 (mix) a third of the attributes has each.
 
 Le Subscribe, section 4: one event type of optional attributes; half of them texts with equality only, half numbers with
-any comparison. The stored text of the paper has lost its numbers, so these are ours: 8 attributes, 100 texts and 1,000
+any comparison. Our copy of its text has lost its numbers, so these are ours: 8 attributes, 100 texts and 1,000
 numbers, a predicate on each with probability 0.5, an event binds each with probability 0.9.
 """
 

@@ -33,6 +33,7 @@ class Claim:
     paper: str
     ours: str
     holds: bool | None  # None: these results cannot tell
+    why: str = ""  # the likely reason, where it does not hold
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ EXPERIMENTS = (
         "W4. One query per event, generated from its attributes and values, the generation included in the time. The "
         "paper's database was Kdb in memory; here DuckDB and SQLite in memory, PostgreSQL on a local socket with "
         "unlogged tables, Spark SQL in local mode with cached tables. Loading a database is timed from coded rows: "
-        "making rows of comparisons in Python, then the database's own way to load many (Arrow, executemany, COPY).",
+        "making rows of comparisons of them, then the database's own way to load many (Arrow, executemany, COPY).",
         run, claims,
         (
             Plot("matching ms", "subscriptions", "ms per event", paper={"paper: Kdb": KDB, "paper: list-based": LISTS}),

@@ -83,6 +83,8 @@ def claims(results: Results) -> list[Claim]:
             "figure 2(3)",
             f"few: table {few[0]:.3f}, lists {few[1]:.3f} ms; at {size:,.0f}: table {many[0]:.3f}, lists {many[1]:.3f} ms",
             few[1] < few[0] and many[0] < many[1],
+            "the table walks whole domains, 90,001 values in a third of the attributes, to collect what is satisfied; "
+            "here a list never got as long as that",
         ),
         Claim(
             "The table's memory depends on the size of the domain, the lists' on the number of predicates alone",
@@ -94,6 +96,7 @@ def claims(results: Results) -> list[Claim]:
             "figure 2(6)",
             f"at {size:,.0f} under W3: table {mixed_memory['table']:.1f} MB, lists {mixed_memory['ordered lists']:.1f} MB",
             mixed_memory["table"] < mixed_memory["ordered lists"],
+            "an entry per value and operator, used or not, against 16 bytes per predicate",
         ),
     ]  # fmt: skip
 
