@@ -23,7 +23,7 @@ NODES_AT_MOST = 200_000
 
 def run(scale: Scale) -> Iterator[Row]:
     for count in scale.of([200], [500, 2_000, 10_000], [500, 2_000, 10_000, 50_000, 200_000]):
-        more = 50
+        more = 20
         prepared = le_subscribe(count + more, 50, seed=3)
         new = list(prepared.subscriptions(count, count + more))
         for engine in (*INDEXES, *TREES):
