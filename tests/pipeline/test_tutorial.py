@@ -17,6 +17,7 @@ BLOCKS = re.findall(
 )
 
 
+@pytest.mark.slow
 def test_the_tutorial_runs(spark: "SparkSession", capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {"spark": spark}
     for block in BLOCKS:

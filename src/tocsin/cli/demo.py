@@ -1,4 +1,4 @@
-"""`tocsin demo`: the auction house, on local Spark where it can run, else in this process."""
+"""`tocsin demo`: the auction house, in this process, or on local Spark."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ IN_PROCESS = (5_000, 10_000)
 
 
 def demo(
-    subscriptions: int | None = typer.Option(None, min=1, help="How many; 100,000 on Spark, 5,000 without."),
-    events: int | None = typer.Option(None, min=1, help="How many; 20,000 on Spark, 10,000 without."),
-    engine: str = typer.Option("spark", help="spark (the pipeline), or an engine in this process: columnar, naive."),
+    subscriptions: int | None = typer.Option(None, min=1, help="How many; 5,000 in this process, 100,000 on Spark."),
+    events: int | None = typer.Option(None, min=1, help="How many; 10,000 in this process, 20,000 on Spark."),
+    engine: str = typer.Option("columnar", help="An engine in this process (columnar, naive, …), or spark."),
     rate: int = typer.Option(500, min=1, help="Events published a second, on Spark."),
     seed: int = typer.Option(2026, help="The same seed gives the same world."),
     json: bool = JSON_OPTION,

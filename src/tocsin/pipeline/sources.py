@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 FileFormat = Literal["jsonl", "parquet", "csv", "avro"]
-# The newest on Maven Central: 4.2.0 works on Spark 4.3.
+# One minor version behind PySpark, whose own is not on Maven Central yet; not tried with a running broker so far.
 KAFKA_PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
 AVRO_PACKAGE = "org.apache.spark:spark-avro_2.13:4.2.0"
 VERSION_HEADER = "schema-version"
