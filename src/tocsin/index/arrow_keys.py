@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from tocsin.compile.table import Derivation
 from tocsin.errors import BadValue
 from tocsin.index.key_column import KeyColumn, keys_of
-from tocsin.schema import Domain, NumericDomain, PointDomain, TimeDomain, Value
+from tocsin.schema import Domain, NumericDomain, PointDomain, TextDomain, TimeDomain, Value
 
 Present = npt.NDArray[np.bool_] | None  # None: every row
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
@@ -112,6 +112,10 @@ def _numbered(array: pa.Array, present: Present, attribute: str, domain: Domain,
     """Return the keys by way of the distinct values, each admitted once."""
     encoded = array if pa.types.is_dictionary(array.type) else _distinct(array)
     positions = _filled(encoded.indices, 0, pa.int64())
+    if derivation == "value" and isinstance(domain, TextDomain) and domain.max_length is None:
+        texts = _texts(encoded.dictionary)  # every text is of the domain: nothing to admit
+        if texts is not None:
+            return KeyColumn(positions, present, list(map(domain.key, texts)) if domain.case == "folded" else texts)
     used = np.unique(positions if present is None else positions[present])
     distinct = encoded.dictionary.to_pylist()
     numbers: dict[Any, int] = {}
@@ -123,6 +127,12 @@ def _numbered(array: pa.Array, present: Present, attribute: str, domain: Domain,
         one = np.array([each[0] if each else 0 for each in found] or [0], np.int32)
         return KeyColumn(one[positions], present, list(numbers))
     return _spread(found, positions, present, list(numbers))
+
+
+def _texts(dictionary: pa.Array) -> list[str] | None:
+    """Return the texts of a dictionary; None where it holds something else, or nothing."""
+    is_text = pa.types.is_string(dictionary.type) or pa.types.is_large_string(dictionary.type)
+    return dictionary.to_pylist() if is_text and len(dictionary) and not dictionary.null_count else None
 
 
 def _distinct(array: pa.Array) -> pa.DictionaryArray:

@@ -26,6 +26,7 @@ from tocsin.index.layout import ABSENT_CODE
 Codes = npt.NDArray[np.int32]
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 _EXACT = 2**53
+REMEMBERED = 100_000  # keys whose code is kept from batch to batch
 LARGEST_TABLE = 1 << 21
 
 
@@ -35,12 +36,14 @@ class Coder:
     def __init__(self, column: Column) -> None:
         self.column = column
         self.constants = column.constants
+        self._known: dict[Any, int] = {}
 
     def code(self, keys: KeyColumn) -> Codes:
         """Return a code for each of the column's values."""
         if keys.keys is not None:
-            numbered = np.array([self.code_of(key) for key in keys.keys] or [0], np.int32)
-            return numbered.take(keys.values)
+            known = self._known
+            found = [known[key] if key in known else self._remember(key) for key in keys.keys]
+            return np.array(found or [0], np.int32).take(keys.values)
         if keys.values.dtype.kind == "f":
             return code_floats(keys.values, *(self._decimal_floats if keys.as_written else self._floats))
         if not len(self.table):
@@ -57,6 +60,13 @@ class Coder:
             codes[:] = self.code(keys)
         if keys.present is not None:
             codes[~keys.present] = ABSENT_CODE
+
+    def _remember(self, key: Any) -> int:
+        """Return the code of a key, kept for the next batch: values come again."""
+        if len(self._known) >= REMEMBERED:
+            self._known.clear()
+        code = self._known[key] = self.code_of(key)
+        return code
 
     def code_of(self, key: Any) -> int:
         """Return the code of one key."""

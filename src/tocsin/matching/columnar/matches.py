@@ -22,7 +22,7 @@ class Matches:
 
     first: int
     offset: npt.NDArray[np.int64]
-    ids: npt.NDArray[Any]  # int64, or objects (str) where the subscriptions have such ids
+    ids: npt.NDArray[Any]  # int32 or int64, or objects (str) where the subscriptions have such ids
 
     def __len__(self) -> int:
         return len(self.ids)
