@@ -66,6 +66,8 @@ class SubscriptionIndex:
         self._tiers: tuple[Tier, ...] = tuple(tiers)
         self._pending: dict[Any, tuple[NormalForm, Lifetime]] = {}
         self._lock = threading.RLock()
+        self._one_merge = threading.Lock()  # taken before _lock, by who replaces tiers that it has looked at before
+        self._in_merge: frozenset[str] = frozenset()  # names of the tiers that are being merged: nobody else moves them
         self._merging: threading.Thread | None = None
         self.next_name = first_name  # of tiers: a number that was never used in this index
         self.sample: EventSource | None = None  # events of late: larger tiers are planned for such
@@ -112,14 +114,14 @@ class SubscriptionIndex:
 
     def tiers(self) -> tuple[Tier, ...]:
         """Return the tiers that together hold all subscriptions of this moment."""
-        if self._pending:
-            with self._lock:
+        with self._lock:  # also where nothing waits: what another thread has taken from the waiting may be in no tier yet
+            if self._pending:
                 self._flush()
-        return self._tiers
+            return self._tiers
 
     def tiers_to_save(self, saved: Container[str]) -> tuple[Tier, ...]:
         """Return the tiers, of which those that are not saved yet are as they were built: a segment on disk is whole."""
-        with self._lock:
+        with self._one_merge, self._lock:
             self._tiers = tuple(
                 _Merge([tier], low_water_seq=0).run(self._build)
                 if tier.segment.dead and tier.name not in saved
@@ -149,11 +151,11 @@ class SubscriptionIndex:
     def _flush(self) -> None:
         """Make a tier of what waits, together with the newest tiers as long as they are small."""
         pending, self._pending = self._pending, {}
-        small = [tier for tier in self._tiers if len(tier.segment) <= SMALL]
+        small = [tier for tier in self._tiers if len(tier.segment) <= SMALL and tier.name not in self._in_merge]
         table = compile_table(self.schema, ((id, form) for id, (form, _) in pending.items()))
         spans = np.array([lifetime for _, lifetime in pending.values()], np.int64).T
         lifetimes = lifetimes_of(*spans)
-        larger = tuple(tier for tier in self._tiers if len(tier.segment) > SMALL)
+        larger = tuple(tier for tier in self._tiers if tier not in small)
         fresh = self._build(table, lifetimes)
         self._tiers = (*larger, _Merge([*small, fresh], low_water_seq=0).run(self._build) if small else fresh)
 
@@ -175,17 +177,22 @@ class SubscriptionIndex:
 
         Subscriptions that left at or before low_water_seq are dropped for good: no event before it may come any more.
         """
-        with self._lock:
-            tiers = self.tiers()
-            chosen = tiers if everything else due(tiers)
-            if not chosen or (len(chosen) == 1 and not chosen[0].dead):
-                return False
-            work = _Merge(chosen, low_water_seq)
-        merged = work.run(self._build)
-        with self._lock:
-            work.catch_up(merged)
-            at = self._tiers.index(chosen[0])
-            self._tiers = (*self._tiers[:at], merged, *self._tiers[at + len(chosen) :])
+        with self._one_merge:
+            with self._lock:
+                tiers = self.tiers()
+                chosen = tiers if everything else due(tiers)
+                if not chosen or (len(chosen) == 1 and not chosen[0].dead):
+                    return False
+                self._in_merge = frozenset(tier.name for tier in chosen)
+                work = _Merge(chosen, low_water_seq)
+            try:
+                merged = work.run(self._build)
+                with self._lock:
+                    work.catch_up(merged)
+                    at = self._tiers.index(chosen[0])
+                    self._tiers = (*self._tiers[:at], merged, *self._tiers[at + len(chosen) :])
+            finally:
+                self._in_merge = frozenset()
         return True
 
     def merge_in_background(self) -> None:
