@@ -114,7 +114,7 @@ class SubscriptionIndex:
 
     def tiers(self) -> tuple[Tier, ...]:
         """Return the tiers that together hold all subscriptions of this moment."""
-        with self._lock:  # also where nothing waits: what another thread has taken from the waiting may be in no tier yet
+        with self._lock:  # also where nothing waits: another thread may be making a tier of it
             if self._pending:
                 self._flush()
             return self._tiers
