@@ -249,6 +249,16 @@ def test_identical_changes_give_identical_files(tmp_path: Path) -> None:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
+def test_an_index_built_anew_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+    writer, matcher = saved(tmp_path)
+    anew = ColumnarMatcher(matcher.schema, merge_beside=False)
+    anew.subscribe(77, "a < 1000")
+    writer.save(anew.index, seq=30)
+    index, _ = IndexFolder(tmp_path).load(matcher.schema)
+    assert ColumnarMatcher(matcher.schema, index).match(matcher.schema.admit({"a": 500})) == [77]
+    assert len(index) == 1
+
+
 def test_what_no_manifest_names_is_removed(tmp_path: Path) -> None:
     writer, matcher = saved(tmp_path)
     for version in range(3):

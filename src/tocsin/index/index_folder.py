@@ -109,6 +109,7 @@ class IndexFolder:
         """Make the index durable as of seq; return the manifest. To be called by one writer, between changes."""
         self.path.mkdir(parents=True, exist_ok=True)
         old = self.manifest() or Manifest()
+        self._rename_strangers(index, old)
         on_disk = {entry.name: entry for entry in old.segments}
         tiers = index.tiers_to_save(on_disk)
         for tier in tiers:
@@ -125,6 +126,14 @@ class IndexFolder:
         self._tiers = {tier.name: tier for tier in tiers}
         self._remove_unused(old, new)
         return new
+
+    def _rename_strangers(self, index: SubscriptionIndex, old: Manifest) -> None:
+        """Give new names to tiers that bear the name of a segment on disk without being it: of an index built anew."""
+        index.next_name = max(index.next_name, old.next_name)
+        taken = {entry.name for entry in old.segments}
+        for tier in index.tiers():
+            if tier.name in taken and self._tiers.get(tier.name) is not tier:
+                tier.name, index.next_name = f"{index.next_name:08d}", index.next_name + 1
 
     def _entry(self, tier: Tier, old: SegmentEntry | None, version: int) -> SegmentEntry:
         if not tier.dead:
