@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
@@ -260,23 +260,10 @@ class BrokerMachine(RuleBasedStateMachine):
 def run(place: Callable[[], str], examples: int, steps: int, **options: Any) -> None:
     """Run the machine over stores at new places."""
     machine = type("Machine", (BrokerMachine,), {"place": staticmethod(place), "options": options})
-    phases = (
-        [Phase.generate] if options["engine"] == "columnar" else list(Phase)
-    )  # a known failure is not worth shrinking
-    chosen = settings(max_examples=examples, stateful_step_count=steps, phases=phases)
-    run_state_machine_as_test(machine, settings=chosen)
+    run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=steps))
 
 
-COLUMNAR = pytest.param(
-    "columnar",
-    marks=pytest.mark.xfail(
-        strict=False,
-        reason="after some reboots the index on disk misses a match that the definition engine finds: a known bug",
-    ),
-)
-
-
-@pytest.mark.parametrize("engine", ["definition", COLUMNAR])
+@pytest.mark.parametrize("engine", ["definition", "columnar"])
 def test_broker_does_what_the_model_says_on_sqlite(tmp_path: Path, engine: str) -> None:
     empty = tmp_path / "empty.db"  # made once: the tables are not what is tested here
     Store.open(empty, machine=ManualClock()).close()
