@@ -23,6 +23,7 @@
     │   └── ClockJumped          the machine's clock is absurdly far ahead of the store's
     └── BrokerError              a request to the broker is refused; nothing of it was done
         ├── WrongTicket          the ticket does not belong to the subscription
+        ├── AccountExists        there is an account of that name
         ├── LeaseError           LeaseOutOfBounds, LeaseEnded, StaleRenewal
         ├── LimitExceeded        QuotaExceeded (this owner's), Overloaded (everybody's)
         ├── IdempotencyConflict  the key was used with another body
@@ -265,6 +266,14 @@ class WrongTicket(BrokerError):
 
     def __init__(self) -> None:
         super().__init__("the ticket does not belong to a subscription of that id")
+
+
+class AccountExists(BrokerError):
+    """There is an account of that name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"there is an account {name!r} already; choose another name")
 
 
 class LeaseError(BrokerError):

@@ -14,17 +14,18 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import delete, select, text, update
 
-from tests.broker.market import car, open_broker, seqs_of
+from tests.broker.market import SCHEMA, car, open_broker, seqs_of
 from tests.clocks import ManualClock
 from tests.databases import new_database
 from tocsin.errors import ClockJumped, CursorExpired, NeedsUpgrade, StoreError, StoreFailed, WeakDurability
+from tocsin.schema.files import dumps
 from tocsin.store import Store, database, events
 from tocsin.store.backup import backup, restore
 from tocsin.store.check import check
 from tocsin.store.notifications import Matches, record_matches
-from tocsin.store.tables import accounts, leases, meta, metadata, notifications, subscriptions
+from tocsin.store.tables import HEAD, leases, meta, metadata, notifications, subscriptions
 from tocsin.store.tables import events as event_log
-from tocsin.store.upgrade import upgrade
+from tocsin.store.upgrade import upgrade, upgrade_engine
 
 # --- the seq ----------------------------------------------------------------------------------------------------------
 
@@ -137,10 +138,36 @@ def test_older_store_is_not_opened_until_it_is_upgraded(place: str) -> None:
     with pytest.raises(NeedsUpgrade):
         Store.open(place)
     with engine.connect().execution_options(**{database.WRITE: True}) as connection, connection.begin():
-        connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+        connection.execute(text("UPDATE alembic_version SET version_num = :head"), {"head": HEAD})
     engine.dispose()
-    assert upgrade(place) == ("0001", "0001")
+    assert upgrade(place) == (HEAD, HEAD)
     Store.open(place).close()
+
+
+FIRST_VERSION = """
+INSERT INTO meta (id, incarnation, seq, now_us, boot, boottime_us, schema_version, matching, matched_through, horizon,
+    created_us) VALUES (1, 'aabbccddee', 2, 5, '', 0, 1, 'inline', 2, 0, 1);
+INSERT INTO schema_versions (version, seq, at_us, change, document) VALUES (1, 1, 1, 'the first', :schema);
+INSERT INTO accounts (number, name, role, created_us) VALUES (1, 'ada', 'member', 1);
+INSERT INTO subscriptions (id, owner, text, tree, schema_version, ticket_hash) VALUES (2, 1, 'car', :tree, 1, :ticket);
+INSERT INTO leases (subscription, owner, start_us, end_us, generation, changed_seq)
+    VALUES (2, 1, 2, 9000000000000000, 1, 2)"""
+
+
+def test_upgrade_keeps_what_is_in_a_store_of_the_first_version(place: str) -> None:
+    engine = database.connect(place)
+    upgrade_engine(engine, "0001")
+    with engine.connect().execution_options(**{database.WRITE: True}) as connection, connection.begin():
+        for statement in FIRST_VERSION.split(";"):
+            facts = {"schema": dumps(SCHEMA, "json"), "tree": b'{"event_types":["car"]}', "ticket": bytes(32)}
+            connection.execute(text(statement), facts)
+    engine.dispose()
+    assert upgrade(place) == ("0001", HEAD)
+    with open_broker(place, schema=None, accept_clock=True) as broker:
+        assert check(broker.store) == []
+        event = broker.publish(car(1))
+        assert seqs_of(broker, "ada") == [(event.seq, 2)]
+        assert broker.unsubscribe(2, owner="ada").id == 2
 
 
 def test_crash_in_the_middle_of_an_upgrade_leaves_nothing_half_made(place: str) -> None:
@@ -262,12 +289,3 @@ def test_check_finds_damage(tmp_path: Path, damage: object, found: str) -> None:
         connection.execute(damage)  # type: ignore[call-overload]
     assert any(found in problem for problem in check(store))
     store.close()
-
-
-def test_accounts_have_names_and_numbers(place: str) -> None:
-    with open_broker(place) as broker:
-        broker.subscribe("car", owner="ada")
-        with broker.store.read() as connection:
-            assert [tuple(row) for row in connection.execute(select(accounts.c.name, accounts.c.role))] == [
-                ("ada", "member")
-            ]

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine, func, insert, select, text, update
 
 from tocsin.errors import StoreError, StoreFailed
 from tocsin.store import database, upgrade
-from tocsin.store.tables import accounts, meta, metadata
+from tocsin.store.tables import accounts, api_tokens, meta, metadata, webhooks
 
 _ROWS = 5_000
 
@@ -101,12 +101,14 @@ def _copy_tables(source: Engine, target: Engine) -> None:
 
 
 def _continue_numbers(connection: Connection) -> None:
-    """Let PostgreSQL number new accounts after the copied ones."""
-    if connection.dialect.name == "postgresql":
-        last = connection.execute(select(func.max(accounts.c.number))).scalar()
+    """Let PostgreSQL number new accounts, tokens and webhooks after the copied ones."""
+    if connection.dialect.name != "postgresql":
+        return
+    for column in (accounts.c.number, api_tokens.c.id, webhooks.c.id):
+        last = connection.execute(select(func.max(column))).scalar()
         if last is not None:
-            query = text("SELECT setval(pg_get_serial_sequence('accounts', 'number'), :last)")
-            connection.execute(query, {"last": last})
+            query = text("SELECT setval(pg_get_serial_sequence(:table, :column), :last)")
+            connection.execute(query, {"table": column.table.name, "column": column.name, "last": last})
 
 
 def _settle(path: Path) -> None:

@@ -2,15 +2,21 @@
 
     meta             one row: the seq, the clock's mark, how far matching and retention have come
     schema_versions  every version of the schema, whole
-    accounts         who owns things
+    accounts         who owns things, and may log in
+    api_tokens       secrets by which programs act for an account; hashed
+    sessions         secrets by which browsers do; hashed
     subscriptions    what was asked, by whom; never changes
     leases           how long; beside subscriptions because renewals touch it and every start reads all of it
+    replacements     which subscriptions go on under the id of an earlier one: see replacements.py
+    lease_notices    which leases notice was given of
     events           the log
     notifications    matches, many to a row: see notifications.py
     acknowledgements how far each owner has read
     idempotency      what was answered to a key
     dead_letters     what could not be processed, and why
     progress         how far other readers of the log have come
+    webhooks         addresses that notifications are pushed to
+    deliveries       notifications on their way to a webhook, delivered, or given up
 
 Times are microseconds since 1970 on the store's clock, names ending in `_us`.
 """
@@ -29,9 +35,10 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    text,
 )
 
-HEAD = "0001"  # the newest migration
+HEAD = "0002"  # the newest migration
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -41,6 +48,9 @@ metadata = MetaData(
         "pk": "pk_%(table_name)s",
     }
 )
+ENDINGS = ("owner", "lease", "replaced", "paused")
+_ENDED = "deleted_seq IS NOT NULL"
+_PAUSED = "deleted_by = 'paused'"
 _Number = BigInteger().with_variant(Integer(), "sqlite")  # SQLite: an INTEGER PRIMARY KEY is the row's own number
 
 meta = Table(
@@ -78,6 +88,31 @@ accounts = Table(
     Column("credentials", Text),  # a password hash; none where no one can log in
     Column("created_us", BigInteger, nullable=False),
     Column("disabled_us", BigInteger),
+    Column("quotas", Text),  # JSON: bounds of its own; none where the broker's settings hold
+)
+
+api_tokens = Table(
+    "api_tokens",
+    metadata,
+    Column("id", _Number, primary_key=True),
+    Column("hash", LargeBinary, nullable=False, unique=True),
+    Column("account", _Number, ForeignKey(accounts.c.number), nullable=False),
+    Column("name", Text, nullable=False),  # what it is for, in its owner's words
+    Column("created_us", BigInteger, nullable=False),
+    Column("expires_us", BigInteger),
+    Column("last_used_us", BigInteger),
+    Index(None, "account"),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("hash", LargeBinary, primary_key=True),
+    Column("account", _Number, ForeignKey(accounts.c.number), nullable=False),
+    Column("csrf", Text, nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+    Column("expires_us", BigInteger, nullable=False),
+    Index(None, "account"),
 )
 
 subscriptions = Table(
@@ -101,9 +136,27 @@ leases = Table(
     Column("generation", Integer, nullable=False),  # counts renewals
     Column("changed_seq", BigInteger, nullable=False),  # of the last change to this row
     Column("deleted_seq", BigInteger),
-    Column("deleted_by", Text, CheckConstraint("deleted_by IN ('owner', 'lease')", name="deleted_by")),
+    Column("deleted_by", Text, CheckConstraint(f"deleted_by IN {ENDINGS}", name="deleted_by")),
     Index(None, "changed_seq"),
     Index(None, "owner", "subscription"),
+    # Of the few rows that they are about, so that subscribing does not pay for them:
+    Index(None, "deleted_seq", sqlite_where=text(_ENDED), postgresql_where=text(_ENDED)),
+    Index("ix_leases_paused", "owner", sqlite_where=text(_PAUSED), postgresql_where=text(_PAUSED)),
+)
+
+replacements = Table(
+    "replacements",
+    metadata,
+    Column("subscription", _Number, ForeignKey(subscriptions.c.id), primary_key=True, autoincrement=False),
+    Column("origin", BigInteger, nullable=False),  # the id of the first one, under which the owner knows it
+    Index(None, "origin", "subscription"),
+)
+
+lease_notices = Table(
+    "lease_notices",
+    metadata,
+    Column("subscription", _Number, primary_key=True, autoincrement=False),
+    Column("generation", Integer, nullable=False),  # a renewed lease has another, so notice is given of it anew
 )
 
 events = Table(
@@ -170,4 +223,36 @@ progress = Table(
     Column("name", Text, primary_key=True),
     Column("through_seq", BigInteger, nullable=False),
     Column("at_us", BigInteger, nullable=False),
+)
+
+webhooks = Table(
+    "webhooks",
+    metadata,
+    Column("id", _Number, primary_key=True),
+    Column("account", _Number, ForeignKey(accounts.c.number), nullable=False),
+    Column("url", Text, nullable=False),
+    Column("secret", Text, nullable=False),  # signs what is sent, so it cannot be stored as a hash
+    Column("state", Text, CheckConstraint("state IN ('active', 'disabled')", name="state"), nullable=False),
+    Column("reason", Text),  # why it is disabled
+    Column("created_us", BigInteger, nullable=False),
+    Column("seq", BigInteger, nullable=False),  # deliveries were made of the notifications up to this position
+    Column("subscription", BigInteger, nullable=False),
+    Index(None, "account"),
+)
+
+deliveries = Table(
+    "deliveries",
+    metadata,
+    Column("webhook", _Number, ForeignKey(webhooks.c.id), nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("subscription", BigInteger, nullable=False),
+    Column(
+        "state", Text, CheckConstraint("state IN ('waiting', 'delivered', 'given_up')", name="state"), nullable=False
+    ),
+    Column("attempts", Integer, nullable=False),
+    Column("next_us", BigInteger, nullable=False),
+    Column("first_us", BigInteger, nullable=False),
+    Column("last_error", Text),
+    PrimaryKeyConstraint("webhook", "seq", "subscription"),
+    Index(None, "state", "next_us"),
 )

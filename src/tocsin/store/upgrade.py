@@ -25,7 +25,7 @@ def upgrade(place: str | Path) -> tuple[str | None, str]:
         engine.dispose()
 
 
-def upgrade_engine(engine: Engine) -> tuple[str | None, str]:
+def upgrade_engine(engine: Engine, version: str = HEAD) -> tuple[str | None, str]:
     """Upgrade in one transaction: a crash in the middle leaves the tables as they were."""
     from alembic import command
     from alembic.config import Config
@@ -37,8 +37,8 @@ def upgrade_engine(engine: Engine) -> tuple[str | None, str]:
         config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
         config.set_main_option("path_separator", "os")
         config.attributes["connection"] = connection
-        command.upgrade(config, HEAD)
-        return before, HEAD
+        command.upgrade(config, version)
+        return before, version
 
 
 def take_turns(connection: Connection) -> None:

@@ -1,0 +1,94 @@
+"""Webhooks and the deliveries that are made out to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.clocks import ManualClock
+from tocsin.store import Store, accounts, deliveries, webhooks
+from tocsin.store.deliveries import Delivery
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def store(place: str, clock: ManualClock) -> Iterator[Store]:
+    opened = Store.open(place, machine=clock)
+    yield opened
+    opened.close()
+
+
+def new_webhook(store: Store, name: str = "ada") -> webhooks.Webhook:
+    with store.write() as transaction:
+        number = accounts.ensure_accounts(transaction, [name])[name]
+        return webhooks.add_webhook(transaction, number, "https://example.org/hook", "secret", (5, 0))
+
+
+def due(store: Store) -> list[Delivery]:
+    with store.read() as connection:
+        return deliveries.due_deliveries(connection, store.now_us(), 10)
+
+
+def test_webhook_belongs_to_its_account_and_shows_no_secret(store: Store) -> None:
+    ours, theirs = new_webhook(store), new_webhook(store, "bob")
+    assert "secret" not in repr(ours)
+    with store.write() as transaction:
+        webhooks.move(transaction, ours.id, (9, 2))
+        webhooks.set_state(transaction, ours.id, "disabled", "410 Gone")
+        webhooks.set_secret(transaction, ours.id, "another")
+    with store.write() as transaction:
+        connection = transaction.connection
+        found = webhooks.find_webhook(connection, ours.account, ours.id)
+        assert found is not None
+        assert (found.state, found.reason, found.secret) == ("disabled", "410 Gone", "another")
+        assert (found.seq, found.subscription) == (9, 2)
+        assert webhooks.find_webhook(connection, theirs.account, ours.id) is None
+        assert webhooks.list_webhooks(connection, ours.account) == [found]
+        assert webhooks.active_webhooks(connection) == [theirs]
+        assert not webhooks.remove_webhook(transaction, theirs.account, ours.id)
+        deliveries.add_deliveries(transaction, ours.id, [(6, 1)])
+        assert webhooks.remove_webhook(transaction, ours.account, ours.id)
+        assert deliveries.list_deliveries(connection, ours.id) == []
+
+
+def test_delivery_is_tried_again_until_it_arrives_or_is_given_up(store: Store, clock: ManualClock) -> None:
+    hook = new_webhook(store).id
+    with store.write() as transaction:
+        deliveries.add_deliveries(transaction, hook, [(6, 1), (6, 2), (7, 1)])
+    first, second, third = due(store)
+    with store.write() as transaction:
+        deliveries.mark_delivered(transaction, first)
+        deliveries.try_again(transaction, second, transaction.now_us + 2_000_000, "503")
+        deliveries.give_up(transaction, third, "410")
+    assert due(store) == []
+    with store.read() as connection:
+        assert deliveries.next_due_us(connection) == store.now_us() + 2_000_000
+    clock.advance(2)
+    assert [(one.seq, one.subscription, one.attempts, one.last_error) for one in due(store)] == [(6, 2, 1, "503")]
+    with store.read() as connection:
+        found = deliveries.list_deliveries(connection, hook)
+        assert [one.state for one in found] == ["delivered", "waiting", "given_up"]
+        assert deliveries.list_deliveries(connection, hook, after=(6, 1), limit=1) == found[1:2]
+        assert deliveries.list_deliveries(connection, hook, state="given_up") == found[2:]
+    with store.write() as transaction:
+        deliveries.retry_now(transaction, found[2])
+        deliveries.remove_through(transaction, 6)
+    assert [(one.seq, one.attempts) for one in due(store)] == [(7, 0)]
+
+
+def test_deliveries_made_out_and_position_moved_are_one_transaction(store: Store) -> None:
+    hook = new_webhook(store)
+
+    def make_out() -> None:
+        with store.write() as transaction:
+            deliveries.add_deliveries(transaction, hook.id, [(6, 1)])
+            webhooks.move(transaction, hook.id, (6 // 0, 1))
+
+    with pytest.raises(ZeroDivisionError):
+        make_out()
+    assert due(store) == []
