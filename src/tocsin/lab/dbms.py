@@ -16,6 +16,7 @@ several sids, and is reported once.
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from itertools import product
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -162,17 +163,21 @@ class DbmsMatcher(SingleValuedMatcher):
 
     # --- what the two ways differ in ----------------------------------------------------------------------------------
 
+    @abstractmethod
     def _create(self) -> None:
-        raise NotImplementedError
+        """Make the tables."""
 
+    @abstractmethod
     def _store(self, sids: npt.NDArray[np.int64], comparisons: npt.NDArray[np.int64]) -> None:
-        raise NotImplementedError
+        """Insert the comparisons of the subscriptions."""
 
+    @abstractmethod
     def _forget(self, sids: list[int]) -> None:
-        raise NotImplementedError
+        """Delete the subscriptions."""
 
+    @abstractmethod
     def _query(self, condition: str) -> str:
-        raise NotImplementedError
+        """Return the query for the subscriptions whose comparisons all satisfy the condition."""
 
 
 def _inside(column: int, low: int, high: int) -> list[Comparison]:

@@ -20,9 +20,8 @@ INTRODUCTION = """\
 Every claim of the papers about matching that can be measured, beside what was measured here. Made by `tocsin lab report`
 from stored raw results (here: `results/`); `docs/lab.md` tells how to run it again. Answers were compared with an oracle before
 anything was timed; ratios are within one run. Engines run in one thread, and their times are the CPU time of that
-thread, best of several passes; databases have threads and processes of their own and are timed on the wall. The machine
-was shared with other work during the runs (`load before` says how busy it was), so caches and memory were too: single
-figures may be off by a factor of two, which is why claims are decided by order and ratio.
+thread, best of several passes; databases have threads and processes of their own and are timed on the wall. Claims
+are decided by order and ratio, because single figures depend on how busy the machine is (`load before` says).
 
 Liu et al. (overlapping subscriptions) and symmetric matching have reports of their own, beside the parts of Tocsin that
 they are about.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -77,7 +78,7 @@ def is_quoted_name(tree: Branch) -> bool:
     return tree.data == "name" and str(tree.children[0]).startswith('"')
 
 
-class ValueConverter:
+class ValueConverter(ABC):
     """Reads the values of one text."""
 
     def __init__(self, text: str, found: list[tokens.Token]) -> None:
@@ -85,9 +86,9 @@ class ValueConverter:
         self._has_units = any(token.type == "UNIT" for token in found)
         self._nodes = 0
 
+    @abstractmethod
     def condition(self, tree: Branch, depth: int = 1) -> Node:
         """Return the condition that the tree is."""
-        raise NotImplementedError
 
     # --- the tree and its bounds --------------------------------------------------------------------------------------
 
