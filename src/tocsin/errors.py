@@ -13,6 +13,7 @@
     │   ├── BindError            it is not about this schema
     │   ├── TooLarge             it exceeds a bound
     │   └── Meaningless          it can never hold, or always holds, and the caller asked to refuse that
+    ├── FormulaFailed            a formula has no value for what it was asked about: division by zero, and the like
     ├── MatchError               UnknownSubscription, DuplicateSubscription, NotSupported
     ├── FileError                a file cannot be read as what it should be
     ├── StoreError               the store cannot be opened or used
@@ -176,6 +177,14 @@ class TooLarge(LanguageError):
 
 class Meaningless(LanguageError):
     """The expression can never hold, or always holds, and the caller asked to refuse such."""
+
+
+class FormulaFailed(TocsinError):
+    """A formula has no value for the values that it was given; `reason` says why in a few words."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
 
 
 # --- matching and files -----------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ forms      parse.py and render.py (text), builder.py (Python), json_form.py (JSO
 tree       syntax.py; bounds.py says how large it may be
 binding    bind.py, with offers.py (operators) and operands.py
 meaning    semantics.py, the definition; explain.py
+formulas   formula.py and its neighbours: expressions with types, computed for one row or for columns
 """
 
 from tocsin.language.bind import BoundSubscription, bind

@@ -1,0 +1,400 @@
+"""Formulas over columns: what formula_semantics.py defines, for many rows at once.
+
+Each node becomes a few NumPy operations over all rows, beside masks of absent and failed ones. Texts and the like are
+coded, so a predicate on them is computed once per distinct value. Where numbers leave what int64 and float64 hold
+exactly, the row is left to the definition: `by_definition` counts such rows. Functions are called in bulk, for the rows
+that need them only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.errors import FormulaFailed
+from tocsin.language import formula_compare as comparing
+from tocsin.language.formula import (
+    Answered,
+    Choice,
+    Compared,
+    Computed,
+    ConditionFormula,
+    Every,
+    Function,
+    Given,
+    Invoked,
+    Negated,
+    Opposite,
+    Reference,
+    Satisfies,
+    Some,
+    Term,
+    Test,
+    ValueFormula,
+    is_numeric,
+    numeric_type,
+)
+from tocsin.language.formula_columns import EXACT, Bools, Column, absent_column, column_of, constant_column
+from tocsin.language.formula_semantics import (
+    DIVIDED_BY_ZERO,
+    TOO_LARGE,
+    Row,
+    is_true,
+    returned,
+    satisfies,
+    typed,
+    value_of,
+)
+from tocsin.schema import Domain
+
+Failed = npt.NDArray[np.int32] | None
+_NO_ROW: Row = {}
+_FITS_INT64 = 2.0**62  # an estimate of a product below this cannot have overflowed
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """For each row whether a condition holds; a row that failed does not, and `failed` numbers its reason."""
+
+    holds: Bools
+    failed: Failed = None
+    reasons: tuple[str, ...] = ()
+    by_definition: int = 0
+
+    def reason(self, row: int) -> str | None:
+        """Return why a row failed, None where it did not."""
+        number = 0 if self.failed is None else int(self.failed[row])
+        return self.reasons[number - 1] if number else None
+
+
+def compute_column(formula: ValueFormula, columns: Mapping[str, Column], size: int, constants: Row = _NO_ROW) -> Column:
+    """Return the formula's value for each of `size` rows; `constants` are the names with one value for all rows."""
+    work = _Evaluation(columns, constants, size)
+    found = work.term(formula.root, np.ones(size, np.bool_))
+    return work.completed(formula, found)
+
+
+def condition_column(
+    formula: ConditionFormula, columns: Mapping[str, Column], size: int, constants: Row = _NO_ROW
+) -> Holding:
+    """Return for which of `size` rows the condition holds."""
+    work = _Evaluation(columns, constants, size)
+    holds, failed = work.test(formula.root, np.ones(size, np.bool_), negated=False)
+    return work.decided(formula, holds.copy(), failed)
+
+
+class _Evaluation:
+    """The evaluation of one formula."""
+
+    def __init__(self, columns: Mapping[str, Column], constants: Row, size: int) -> None:
+        self.columns, self.constants, self.size = columns, constants, size
+        self.unsure = np.zeros(size, np.bool_)  # rows for the definition
+        self.reasons: dict[str, int] = {}
+
+    # --- rows by the definition ---------------------------------------------------------------------------------------
+
+    def row(self, at: int) -> dict[str, Any]:
+        """Return one row as the definition has it."""
+        return {**self.constants, **{name: column.value(at) for name, column in self.columns.items()}}
+
+    def completed(self, formula: ValueFormula, found: Column) -> Column:
+        rows = np.flatnonzero(self.unsure)
+        if len(rows):
+            listed = found.to_list()
+            failed = np.zeros(self.size, np.int32) if found.failed is None else found.failed.copy()
+            for at in rows.tolist():
+                listed[at], failed[at] = None, 0
+                try:
+                    listed[at] = value_of(formula.root, self.row(at))
+                except FormulaFailed as error:
+                    failed[at] = self.reason(error.reason)
+            found = replace(column_of(found.domain, listed), failed=failed)
+        return replace(found, reasons=tuple(self.reasons))
+
+    def decided(self, formula: ConditionFormula, holds: Bools, failed: Failed) -> Holding:
+        rows = np.flatnonzero(self.unsure)
+        if len(rows):
+            failed = np.zeros(self.size, np.int32) if failed is None else failed.copy()
+            for at in rows.tolist():
+                holds[at], failed[at] = False, 0
+                try:
+                    holds[at] = is_true(formula.root, self.row(at))
+                except FormulaFailed as error:
+                    failed[at] = self.reason(error.reason)
+        return Holding(holds, failed, tuple(self.reasons), len(rows))
+
+    def reason(self, text: str) -> int:
+        """Return the number of a reason."""
+        return self.reasons.setdefault(text, len(self.reasons) + 1)
+
+    # --- values -------------------------------------------------------------------------------------------------------
+
+    def term(self, term: Term, active: Bools) -> Column:
+        match term:
+            case Given(value, domain):
+                return self._constant(domain, value)
+            case Reference(name, domain):
+                return self._reference(name, domain)
+            case Negated(part, domain):
+                return self._computed("-", constant_column(part.domain, 0, self.size), self.term(part, active), domain)
+            case Computed(op, left, right, domain):
+                return self._computed(op, self.term(left, active), self.term(right, active), domain)
+            case Choice():
+                return self._choice(term, active)
+            case Invoked(function, arguments):
+                return self._invoked(function, arguments, active)
+
+    def _constant(self, domain: Domain, value: Any) -> Column:
+        try:
+            constant = constant_column(domain, None if value is None else typed(value, domain), self.size)
+            return self._in_array(constant, domain)
+        except FormulaFailed as error:
+            failed = np.full(self.size, self.reason(error.reason), np.int32)
+            return replace(absent_column(domain, self.size), failed=failed)
+
+    def _reference(self, name: str, domain: Domain) -> Column:
+        column = self.columns.get(name)
+        if column is None:
+            return self._constant(domain, self.constants.get(name))
+        return self._in_array(column, domain)
+
+    def _in_array(self, column: Column, domain: Domain) -> Column:
+        """Return the column as it is used for this domain; rows whose numbers no array holds are left to the definition."""
+        if column.members is None or not is_numeric(domain) or numeric_type(domain) == "decimal":
+            return column
+        self.unsure |= ~column.absent
+        return replace(absent_column(domain, self.size), failed=column.failed)
+
+    def _computed(self, op: str, left: Column, right: Column, domain: Domain) -> Column:
+        absent = left.absent | right.absent
+        failed = _first(left.failed, right.failed)
+        if left.members is not None or right.members is not None:
+            self.unsure |= ~absent
+            return replace(absent_column(domain, self.size), failed=failed)
+        usable = ~absent if failed is None else ~absent & (failed == 0)
+        a, b = left.values, right.values
+        if op in "/%":
+            zero = usable & (b == 0)
+            if zero.any():
+                failed = _marked(failed, zero, self.reason(DIVIDED_BY_ZERO), self.size)
+                usable &= ~zero
+            b = np.where(b == 0, 1, b)
+        if a.dtype == np.int64 and b.dtype == np.int64:
+            values, inexact = _integers(op, a, b)
+            self.unsure |= inexact & usable
+        else:
+            with np.errstate(all="ignore"):
+                values = _floats(op, a.astype(np.float64), b.astype(np.float64)) + 0.0
+        if values.dtype == np.float64:
+            infinite = usable & ~np.isfinite(values)
+            if infinite.any():
+                failed = _marked(failed, infinite, self.reason(TOO_LARGE), self.size)
+        return Column(domain, values, absent if failed is None else absent | (failed != 0), failed=failed)
+
+    def _choice(self, choice: Choice, active: Bools) -> Column:
+        open_rows = active.copy()
+        failed: Failed = None
+        chosen: list[tuple[Bools, Column]] = []
+        for when, then in choice.branches:
+            holds, cannot_tell = self.test(when, open_rows, negated=False)
+            if cannot_tell is not None:
+                failing = open_rows & (cannot_tell != 0)
+                failed = _first(failed, np.where(failing, cannot_tell, 0).astype(np.int32))
+                open_rows &= ~failing
+            rows = open_rows & holds
+            open_rows &= ~holds
+            chosen.append((rows, self._in_array(self.term(then, rows), choice.domain)))
+        if choice.otherwise is not None:
+            chosen.append((open_rows, self._in_array(self.term(choice.otherwise, open_rows), choice.domain)))
+        for rows, column in chosen:
+            if column.failed is not None:
+                failed = _first(failed, np.where(rows, column.failed, 0).astype(np.int32))
+        return replace(merged(choice.domain, chosen, self.size), failed=failed)
+
+    def _invoked(self, function: Function, arguments: tuple[Term, ...], active: Bools) -> Column:
+        pairs = zip(arguments, function.parameters, strict=True)
+        given = [self._in_array(self.term(argument, active), domain) for argument, domain in pairs]
+        failed: Failed = None
+        ready = active & ~self.unsure
+        for column in given:
+            failed = _first(failed, column.failed)
+            ready &= ~column.absent
+        if failed is not None:
+            ready &= failed == 0
+        rows = np.flatnonzero(ready)
+        if not len(rows):
+            return replace(absent_column(function.returns, self.size), failed=failed)
+        typed_columns = [
+            _as_domain(column.take(rows), domain) for column, domain in zip(given, function.parameters, strict=True)
+        ]
+        result = function.bulk(typed_columns) if function.bulk is not None else _one_by_one(function, typed_columns)
+        if result.failed is not None and result.failed.any():
+            numbers = np.array([0, *map(self.reason, result.reasons)], np.int32)
+            spread = np.zeros(self.size, np.int32)
+            spread[rows] = numbers[result.failed]
+            failed = _first(failed, spread)
+        return replace(_spread(result, rows, self.size), failed=failed)
+
+    # --- conditions ---------------------------------------------------------------------------------------------------
+
+    def test(self, test: Test, active: Bools, *, negated: bool) -> tuple[Bools, Failed]:
+        match test:
+            case Every(parts):
+                return self._joined(parts, active, negated=negated, conjunction=not negated)
+            case Some(parts):
+                return self._joined(parts, active, negated=negated, conjunction=negated)
+            case Opposite(part):
+                return self.test(part, active, negated=not negated)
+            case Satisfies():
+                return self._satisfies(test, negated=negated), None
+            case Compared(left, op, right, domain):
+                first, second = self.term(left, active), self.term(right, active)
+                failed = _first(first.failed, second.failed)
+                valid = active & ~first.absent & ~second.absent
+                if failed is not None:
+                    valid &= failed == 0
+                holds, inexact = comparing.compare_columns(domain, op, first, second, valid)
+                if inexact is not None:
+                    self.unsure |= inexact
+                return valid & (holds != negated), failed
+            case Answered(function, arguments):
+                answer = self._invoked(function, arguments, active)
+                valid = ~answer.absent if answer.failed is None else ~answer.absent & (answer.failed == 0)
+                truth = np.array([bool(member) for member in answer.members or ()], np.bool_)
+                said = truth[answer.values] if len(truth) else np.zeros(self.size, np.bool_)
+                return valid & (said != negated), answer.failed
+
+    def _joined(
+        self, parts: tuple[Test, ...], active: Bools, *, negated: bool, conjunction: bool
+    ) -> tuple[Bools, Failed]:
+        failed: Failed = None
+        undecided = np.ones(self.size, np.bool_)
+        for part in parts:
+            holds, cannot_tell = self.test(part, active & undecided, negated=negated)
+            deciding = ~holds if conjunction else holds
+            if cannot_tell is not None:
+                deciding &= cannot_tell == 0
+                failed = _first(failed, cannot_tell)
+            undecided &= ~deciding
+        if failed is None:
+            return undecided if conjunction else ~undecided, None
+        failed = np.where(undecided, failed, 0).astype(np.int32)
+        return (undecided & (failed == 0) if conjunction else ~undecided), failed
+
+    def _satisfies(self, test: Satisfies, *, negated: bool) -> Bools:
+        column = self.columns.get(test.name)
+        if column is None:
+            value = self.constants.get(test.name)
+            held = satisfies(test.predicate, value, test.domain, multiple=test.multiple, negated=negated)
+            return np.full(self.size, held, np.bool_)
+        return comparing.predicate_column(test, column, negated=negated)
+
+
+# --- arithmetic -------------------------------------------------------------------------------------------------------
+
+
+def _integers(op: str, a: npt.NDArray[np.int64], b: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], Bools]:
+    """Return a op b, and for which rows int64 (or, for `/`, float64) cannot say it exactly."""
+    with np.errstate(all="ignore"):
+        if op == "+":
+            values = a + b
+            return values, ((a ^ values) & (b ^ values)) < 0
+        if op == "-":
+            values = a - b
+            return values, ((a ^ b) & (a ^ values)) < 0
+        if op == "*":
+            return a * b, np.abs(a.astype(np.float64) * b.astype(np.float64)) >= _FITS_INT64
+        if op == "/":
+            wide = (np.abs(a) > EXACT) | (np.abs(b) > EXACT) | (a == -(2**63)) | (b == -(2**63))
+            return a / b + 0.0, wide
+        return a % b, np.zeros(len(a), np.bool_)
+
+
+def _floats(op: str, a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    match op:
+        case "+":
+            return a + b
+        case "-":
+            return a - b
+        case "*":
+            return a * b
+        case "/":
+            return a / b
+        case _:
+            return np.mod(a, b)
+
+
+# --- failures and pieces ----------------------------------------------------------------------------------------------
+
+
+def _first(one: Failed, other: Failed) -> Failed:
+    """Return the failures of one, and of the other where one has none."""
+    if one is None or other is None:
+        return other if one is None else one
+    return np.where(one != 0, one, other)
+
+
+def _marked(failed: Failed, rows: Bools, number: int, size: int) -> npt.NDArray[np.int32]:
+    marked = np.zeros(size, np.int32) if failed is None else failed.copy()
+    marked[rows] = number
+    return marked
+
+
+def _as_domain(column: Column, domain: Domain) -> Column:
+    """Return the column as one of the domain: whole numbers become floats where it is one of floats."""
+    if column.members is None and is_numeric(domain) and numeric_type(domain) == "float":
+        return replace(column, domain=domain, values=column.values.astype(np.float64))
+    if is_numeric(domain) and (column.members is None) != (numeric_type(domain) != "decimal"):
+        return column_of(domain, [None if value is None else typed(value, domain) for value in column.to_list()])
+    return replace(column, domain=domain)
+
+
+def merged(domain: Domain, chosen: list[tuple[Bools, Column]], size: int) -> Column:
+    """Return the column that takes each row from the part that chose it; absent where none did."""
+    parts = [(rows, _as_domain(column, domain)) for rows, column in chosen]
+    absent = np.ones(size, np.bool_)
+    for rows, column in parts:
+        absent = np.where(rows, column.absent, absent)
+    if all(column.members is None for _, column in parts):
+        values = np.zeros(size, parts[0][1].values.dtype)
+        for rows, column in parts:
+            np.copyto(values, column.values, where=rows)
+        return Column(domain, values, absent)
+    members: dict[Any, int] = {}
+    codes = np.zeros(size, np.int32)
+    for rows, column in parts:
+        if column.members is None:
+            column = comparing.coded(column)
+        places = np.array([members.setdefault(member, len(members)) for member in column.members or ()], np.int32)
+        if len(places):
+            np.copyto(codes, places[column.values], where=rows)
+    return Column(domain, codes, absent, tuple(members))
+
+
+def _spread(column: Column, rows: npt.NDArray[np.intp], size: int) -> Column:
+    """Return a column of `size` rows that has these values in these rows and is absent elsewhere."""
+    values = np.zeros(size, column.values.dtype)
+    absent = np.ones(size, np.bool_)
+    values[rows], absent[rows] = column.values, column.absent
+    members = column.members if column.members is None or column.members else (None,)
+    return Column(column.domain, values, absent, members)  # type: ignore[arg-type]
+
+
+def _one_by_one(function: Function, columns: list[Column]) -> Column:
+    """Return the results of a function that has no bulk form."""
+    size = len(columns[0]) if columns else 1
+    failed = np.zeros(size, np.int32)
+    reasons: dict[str, int] = {}
+    results: list[Any] = []
+    listed = [column.to_list() for column in columns]
+    for at in range(size):
+        try:
+            results.append(returned(function, function.scalar(*(values[at] for values in listed))))
+        except FormulaFailed as error:
+            failed[at] = reasons.setdefault(error.reason, len(reasons) + 1)
+            results.append(None)
+    return replace(column_of(function.returns, results), failed=failed, reasons=tuple(reasons))
