@@ -143,6 +143,7 @@ def _publish_subscription(schema: Schema) -> list[str]:
         "<!ELEMENT PUBLISH_SUB ( EVENT_TYPE , ATTRIBUTES , EVENTS? )>",
         "<!ATTLIST PUBLISH_SUB id CDATA #IMPLIED>",
         "<!ATTLIST PUBLISH_SUB username CDATA #IMPLIED>",
+        "<!ATTLIST PUBLISH_SUB lease CDATA #IMPLIED>",  # in seconds; not in the thesis, whose subscriptions never end
         *_types_and_attributes(schema),
         "<!ATTLIST VALUE oper ( contains ) #REQUIRED>",
         f"<!ATTLIST ATTR oper {listed(PREDICATE_CODES)} #REQUIRED>",

@@ -7,14 +7,14 @@ mean is the language's affair. XML has text only: values are converted by the at
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from lxml import etree
 
-from tocsin.errors import BadDefinition, SchemaError, UnknownEventType, did_you_mean, nearest
+from tocsin.errors import BadDefinition, SchemaError, UnknownEventType, did_you_mean, nearest, shown
 from tocsin.schema.domain import Domain
 from tocsin.schema.domain_xml import OPERATOR_OF, read_domain, refuse
 from tocsin.schema.dtd import DTD_FILES, compiled, dtd
@@ -23,6 +23,7 @@ from tocsin.schema.schema import EVENT_TYPE, Schema, TypeAttribute
 from tocsin.schema.xml import read_type_attribute
 
 Triple = tuple[str, str, object]
+_BETWEEN_WORDS = re.compile(r"[\s,.]+")  # thesis, section 7.1: comma, space and dot separated tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,7 @@ class PublishSubscription:
     predicates: tuple[Triple, ...]
     username: str | None = None
     id: str | None = None
+    lease_seconds: str | None = None
 
 
 Extension = AddDomain | AddAttribute | ExtendEventType | AddEventType
@@ -101,18 +103,32 @@ Request = Extension | PublishEvent | PublishSubscription
 def read_request(xml: bytes | str, schema: Schema) -> Request:
     """Return the request; raises FileError where it is not safe XML, SchemaError where it is not valid."""
     root = parse(xml, system_ids=DTD_FILES)
+    for line, message in invalid_places(root, schema):
+        raise BadDefinition(f"line {line}: {message}")
+    return request_of(root, schema)
+
+
+def kind_of(root: Element) -> str:
+    """Return the kind of request that a document is, which its root names; raises BadDefinition."""
     kind = str(root.tag)
     if kind not in DTD_FILES:
         hint = did_you_mean(nearest(kind, DTD_FILES))
-        raise BadDefinition(f"{kind} is not a kind of request; there are {', '.join(DTD_FILES)}{hint}")
-    _validate(root, compiled(dtd(schema, kind)))
-    return _READERS[kind](root, schema)
+        raise BadDefinition(f"{shown(kind)} is not a kind of request; there are {', '.join(DTD_FILES)}{hint}")
+    return kind
 
 
-def _validate(root: Element, rules: etree.DTD) -> None:
-    if not rules.validate(root):
-        log: Any = rules.error_log
-        raise BadDefinition(f"line {log[0].line}: {log[0].message}")
+def invalid_places(root: Element, schema: Schema) -> list[tuple[int, str]]:
+    """Return line and message of everything in a request that its DTD, as the schema stands, does not allow."""
+    rules = compiled(dtd(schema, kind_of(root)))
+    if rules.validate(root):
+        return []
+    log: Any = rules.error_log
+    return [(entry.line, entry.message) for entry in log]
+
+
+def request_of(root: Element, schema: Schema) -> Request:
+    """Return the request that a document, valid by its DTD, makes; raises SchemaError."""
+    return _READERS[kind_of(root)](root, schema)
 
 
 # --- the kinds --------------------------------------------------------------------------------------------------------
@@ -165,21 +181,22 @@ def _publish_subscription(root: Element, schema: Schema) -> PublishSubscription:
     predicates = [(EVENT_TYPE, "contains", name) for name in names] if len(names) > 1 else []
     return PublishSubscription(
         names,
-        (*predicates, *(_triple(element, schema, names) for element in elements(attributes))),
+        (*predicates, *(triple_of(element, schema, names) for element in elements(attributes))),
         username=root.get("username"),
         id=root.get("id"),
+        lease_seconds=root.get("lease"),
     )
 
 
-def _triple(element: Element, schema: Schema, event_types: tuple[str, ...]) -> Triple:
-    """Return the predicate. The thesis's `contains` on text asks for any of the words, not for all."""
+def triple_of(element: Element, schema: Schema, event_types: tuple[str, ...]) -> Triple:
+    """Return the predicate of an <ATTR>. The thesis's `contains` on text asks for any of the words, not for all."""
     name, operator = _attribute(element, schema), OPERATOR_OF[element.get("oper", "")]
     domain = schema.domain_of(name)
     value = domain.from_text(text_of(element))
     entry = schema.view(event_types).attributes.get(name)
     is_multiple = entry is not None and entry.multiple
     if operator == "contains" and domain.kind == "text" and isinstance(value, str) and not is_multiple:
-        words = tuple(value.split())
+        words = tuple(word for word in _BETWEEN_WORDS.split(value) if word)
         return (name, "contains any", words) if len(words) > 1 else (name, "contains", value.strip())
     return name, operator, value
 

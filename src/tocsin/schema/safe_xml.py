@@ -1,13 +1,13 @@
 """Reading XML that strangers send: bounded, and with no way to reach a file, a socket or an entity.
 
-A first pass (expat) stops at a document type with an internal subset, at an unknown document type and at depth, before
-anything of it takes effect; only then lxml builds the tree, with entities, DTDs and network off. Used by xml.py for
+A first pass (expat) stops at a document type with an internal subset, at an unknown document type, at depth and at sheer numbers,
+before anything of it takes effect; only then lxml builds the tree, with entities, DTDs and network off. Used by xml.py for
 schemas and by requests.py for requests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from xml.parsers import expat
 
 from lxml import etree
@@ -16,11 +16,15 @@ from tocsin.errors import FileError
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 32
+MAX_ATTRIBUTES = 64  # of one element
+MAX_ELEMENTS = 100_000
 
 Element = etree._Element
 
 
-def parse(document: str | bytes, *, system_ids: dict[str, str] | None = None) -> Element:
+def parse(
+    document: str | bytes, *, system_ids: Mapping[str, str] | None = None, max_elements: int = MAX_ELEMENTS
+) -> Element:
     """Return the root element; raises FileError.
 
     A document type is refused unless `system_ids` maps its root's name to the file name of its DTD; even then
@@ -30,7 +34,7 @@ def parse(document: str | bytes, *, system_ids: dict[str, str] | None = None) ->
     if len(content) > MAX_BYTES:
         raise _error(f"the document has {len(content):,} bytes; at most {MAX_BYTES:,} are read")
     encoding = "utf-8" if isinstance(document, str) else None
-    _first_pass(content, encoding, system_ids or {})
+    _first_pass(content, encoding, system_ids or {}, max_elements)
     parser = etree.XMLParser(
         encoding=encoding,
         resolve_entities=False,
@@ -68,9 +72,9 @@ def line_of(element: Element) -> int | None:
     return line if isinstance(line, int) else None
 
 
-def _first_pass(content: bytes, encoding: str | None, system_ids: dict[str, str]) -> None:
+def _first_pass(content: bytes, encoding: str | None, system_ids: Mapping[str, str], max_elements: int) -> None:
     parser = expat.ParserCreate(encoding)
-    depth = 0
+    depth = count = 0
     doctype: str | None = None
 
     def start_doctype(name: str, system_id: str | None, public_id: str | None, has_internal_subset: bool) -> None:
@@ -82,13 +86,18 @@ def _first_pass(content: bytes, encoding: str | None, system_ids: dict[str, str]
         nonlocal doctype
         doctype = name
 
-    def start_element(name: str, _attributes: dict[str, str]) -> None:
-        nonlocal depth
+    def start_element(name: str, attributes: dict[str, str]) -> None:
+        nonlocal depth, count
         depth += 1
+        count += 1
         if depth == 1 and doctype not in (None, name):
             raise _error(f"the document type is {doctype}, and the root is {name}", parser.CurrentLineNumber)
         if depth > MAX_DEPTH:
             raise _error(f"the document is nested deeper than {MAX_DEPTH}", parser.CurrentLineNumber)
+        if count > max_elements:
+            raise _error(f"the document has more than {max_elements:,} elements", parser.CurrentLineNumber)
+        if len(attributes) > MAX_ATTRIBUTES:
+            raise _error(f"an element has more than {MAX_ATTRIBUTES} attributes", parser.CurrentLineNumber)
 
     def end_element(_name: str) -> None:
         nonlocal depth

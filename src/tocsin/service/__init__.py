@@ -1,0 +1,6 @@
+"""The broker over HTTP: accounts, subscriptions, events, live push, operations. Start with app.py; docs/service.md.
+
+app.py        puts it together         settings.py   what the operator says      service.py   what handlers share
+edge.py       around every request     access.py     who may do what (the table) principal.py who asks
+routes/       a module a resource      push/         SSE, WebSockets, webhooks   problems.py  errors as problem+json
+"""
