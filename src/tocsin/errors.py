@@ -14,6 +14,7 @@
     │   ├── TooLarge             it exceeds a bound
     │   └── Meaningless          it can never hold, or always holds, and the caller asked to refuse that
     ├── FormulaFailed            a formula has no value for what it was asked about: division by zero, and the like
+    ├── OperatorError            UnknownOperator, BadArgument
     ├── MatchError               UnknownSubscription, DuplicateSubscription, NotSupported
     ├── FileError                a file cannot be read as what it should be
     ├── StoreError               the store cannot be opened or used
@@ -185,6 +186,23 @@ class FormulaFailed(TocsinError):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(reason)
+
+
+class OperatorError(TocsinError):
+    """An operator cannot be used as asked."""
+
+
+class UnknownOperator(OperatorError):
+    """A name under which no operator is installed; `nearest` are those that it may have been meant for."""
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        self.name = name
+        self.nearest = nearest(name, known)
+        super().__init__(f"there is no operator {name!r}{did_you_mean(self.nearest)}")
+
+
+class BadArgument(OperatorError):
+    """An argument with which an operator cannot work, seen when the subscription is made: a region not on the map."""
 
 
 # --- matching and files -----------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from tocsin.language.offers import check_offered
 from tocsin.language.operands import canonical_operand
 from tocsin.language.render import render
 from tocsin.language.syntax import Constant, Constraint, Expression, Node, OperatorCall, Predicate, Subscription
+from tocsin.language.variables import check_variables
 from tocsin.schema import Schema, View, ViewAttribute
 
 
@@ -74,6 +75,7 @@ class _Binding:
                 raise BindError(
                     f"?{name} has no value: it must be an argument of an operator, such as f(?{name})", span=span
                 )
+        check_variables(where)
         bound = replace(
             subscription,
             event_types=tuple(dict.fromkeys(subscription.event_types)),

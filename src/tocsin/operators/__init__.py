@@ -1,5 +1,10 @@
 """Expensive operators: predicates such as `locIn('Bronx')` that only a call of other code can decide.
 
-problem     problem.py (what one event leaves to be decided, and the Schedule that decides it), statistics.py
+operators   operator.py (the decorator), registry.py, binding.py (checks when a subscription is made), builtin/
+matching    operator_matcher.py, with alternatives.py, conjunction.py, predicates.py, event_evaluation.py
+calls       calls.py (which are one evaluation), runner.py (time-outs, threads, processes, failures)
+problem     problem.py (what one event leaves to be decided, and the Schedule that decides it)
 schedules   naive_schedule.py, schedules/ (the papers' and our own), evaluation/ (their comparison)
+
+What it all means is defined in language/operator_semantics.py.
 """

@@ -1,0 +1,238 @@
+"""OperatorMatcher: subscriptions with expensive operators, mixed freely with cheap predicates.
+
+    1. Each subscription becomes alternatives: a cheap part, operator predicates, value constraints (alternatives.py).
+    2. The columnar engine finds the alternatives whose cheap part holds.
+    3. A schedule decides those that have operator predicates, sharing evaluations among them (problem.py).
+    4. Where variables are involved, the bindings are joined and the constraints checked (conjunction.py).
+
+The answer is that of language/operator_semantics.py, whatever the schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+
+from tocsin.errors import DuplicateSubscription, UnknownSubscription
+from tocsin.language import BoundSubscription, Subscription
+from tocsin.language.syntax import NEVER, Node
+from tocsin.matching.columnar.matcher import ColumnarMatcher
+from tocsin.matching.matcher import Matcher, SubscriptionId
+from tocsin.operators.alternatives import alternatives
+from tocsin.operators.binding import variable_domains
+from tocsin.operators.conjunction import Conjunction, Substitution, compile_conjunction
+from tocsin.operators.event_evaluation import EventEvaluation
+from tocsin.operators.naive_schedule import NaiveSchedule
+from tocsin.operators.predicates import Predicates
+from tocsin.operators.problem import Int32s, Int64s, Problem, Schedule, Workload
+from tocsin.operators.registry import Registry
+from tocsin.schema import Event, Schema
+
+
+class OperatorMatcher(Matcher):
+    """Matches events against subscriptions that may call operators."""
+
+    name: ClassVar[str] = "operators"
+
+    def __init__(self, schema: Schema, registry: Registry, schedule: Schedule | None = None) -> None:
+        super().__init__(schema)
+        self.registry = registry
+        self.schedule: Schedule = schedule or NaiveSchedule()
+        self.predicates = Predicates()
+        self._cheap = ColumnarMatcher(schema)
+        self._owned: dict[SubscriptionId, list[int]] = {}  # the alternatives of each subscription
+        self._owner: dict[int, SubscriptionId] = {}  # and back
+        self._conjunctions: dict[int, Conjunction | None] = {}  # by alternative; None: the cheap part decides
+        self._next = 0
+        self._plan: _Plan | None = None
+
+    # --- subscriptions ------------------------------------------------------------------------------------------------
+
+    def subscribe(self, id: SubscriptionId, expression: str | Subscription) -> None:
+        """Hold a subscription written as text, or as a tree; raises LanguageError where it is wrong."""
+        self.add(id, self.registry.bind(expression, self.schema))
+
+    def add(self, id: SubscriptionId, subscription: BoundSubscription) -> None:
+        """Hold a subscription bound by the registry (`Registry.bind`)."""
+        if id in self._owned:
+            raise DuplicateSubscription(id)
+        tree = subscription.subscription
+        compiled = self._compiled(subscription)
+        for cheap, conjunction in compiled:
+            part = BoundSubscription(Subscription(tree.event_types, cheap), subscription.view)
+            self._cheap.add(self._next, part)
+            self._conjunctions[self._next] = conjunction
+            self._owner[self._next] = id
+            self._owned.setdefault(id, []).append(self._next)
+            self._next += 1
+        self._owned.setdefault(id, [])
+        self._plan = None
+
+    def _compiled(self, subscription: BoundSubscription) -> list[tuple[Node, Conjunction | None]]:
+        """Return the alternatives, each as its cheap part and what operators decide."""
+        where = subscription.subscription.where
+        domains = variable_domains(where, self.registry.get)
+        found: list[tuple[Node, Conjunction | None]] = []
+        for alternative in alternatives(where):
+            if not alternative.asked:
+                found.append((alternative.cheap, None))
+                continue
+            conjunction = compile_conjunction(alternative, self.registry.get, self.predicates, domains)
+            if conjunction is None or alternative.cheap == NEVER:
+                continue
+            if conjunction.members:
+                found.append((alternative.cheap, conjunction))
+            elif conjunction.joint(lambda _: ()) is not None:  # constraints of constants: `1 < 2`
+                found.append((alternative.cheap, None))
+        return found
+
+    def remove(self, id: SubscriptionId) -> None:
+        if id not in self._owned:
+            raise UnknownSubscription(id)
+        for number in self._owned.pop(id):
+            self._cheap.remove(number)
+            del self._conjunctions[number], self._owner[number]
+        self._plan = None
+
+    def snapshot(self) -> OperatorMatcher:
+        copy = OperatorMatcher(self.schema, self.registry, self.schedule)
+        copy.predicates = self.predicates
+        copy._cheap = self._cheap.snapshot()
+        copy._owned = {id: list(numbers) for id, numbers in self._owned.items()}
+        copy._owner, copy._conjunctions = dict(self._owner), dict(self._conjunctions)
+        copy._next = self._next
+        return copy
+
+    def __len__(self) -> int:
+        return len(self._owned)
+
+    # --- matching -----------------------------------------------------------------------------------------------------
+
+    def match(self, event: Event) -> list[SubscriptionId]:
+        return list(self.match_with_bindings(event))
+
+    def match_with_bindings(self, event: Event) -> dict[SubscriptionId, Substitution]:
+        """Return the subscriptions that the event satisfies, each with values of its variables that satisfy it."""
+        return self._decide(self._left(event, self._current()))
+
+    def match_batch(self, events: Sequence[Event]) -> list[list[SubscriptionId]]:
+        """Return the matches of each event; operators that offer batches are asked about many events at once.
+
+        Such an operator is evaluated, at the first need, for all events of the batch that may need it.
+        """
+        plan = self._current()
+        left = [self._left(event, plan) for event in events]
+        waiting = _Batch(left, self)
+        return [list(self._decide(each, waiting)) for each in left]
+
+    def _left(self, event: Event, plan: _Plan) -> _Left:
+        """Return what the cheap parts leave to be decided for an event."""
+        numbers = np.sort(np.asarray(self._cheap.match_array(event), np.int64))
+        matched = dict.fromkeys(self._owner[number] for number in numbers[plan.position[numbers] < 0].tolist())
+        positions = plan.position[numbers]
+        positions = positions[positions >= 0]
+        if matched and len(positions):
+            positions = positions[[plan.owners[at] not in matched for at in positions.tolist()]]
+        evaluation = EventEvaluation(
+            event, self.predicates.patterns, self.registry.runner, self.predicates.grown_statistics()
+        )
+        return _Left(plan, list(matched), positions.astype(np.int32), evaluation)
+
+    def _decide(self, left: _Left, batch: _Batch | None = None) -> dict[SubscriptionId, Substitution]:
+        plan, evaluation = left.plan, left.evaluation
+        found: dict[SubscriptionId, Substitution] = {id: {} for id in left.matched}
+        if len(left.candidates):
+            evaluate = evaluation.evaluate if batch is None else partial(batch.evaluate, left)
+            problem = Problem(plan.workload, left.candidates, self.predicates.statistics)
+            held = self.schedule.run(problem, evaluate)
+            for at in left.candidates[held].tolist():
+                owner = plan.owners[at]
+                if owner not in found:
+                    substitution = self._joint(plan.conjunctions[at], evaluation)
+                    if substitution is not None:
+                        found[owner] = substitution
+        self.work.events += 1
+        self.work.matches += len(found)
+        details = self.work.details
+        details["candidates"] = details.get("candidates", 0) + len(left.candidates)
+        details["evaluations"] = details.get("evaluations", 0) + len(evaluation.evaluated)
+        return found
+
+    @staticmethod
+    def _joint(conjunction: Conjunction, evaluation: EventEvaluation) -> Substitution | None:
+        """Return a substitution that satisfies a conjunction whose members held."""
+        if any(negated and evaluation.failed(predicate) for predicate, negated in conjunction.members):
+            return None  # a failure is no answer, so its negation is none either
+        return {} if conjunction.is_decided_by_members else conjunction.joint(evaluation.solutions)
+
+    def _current(self) -> _Plan:
+        """Return the plan for the subscriptions of this moment."""
+        if self._plan is None:
+            self._plan = _Plan(self._next, self._conjunctions, self._owner, self.predicates)
+            self.schedule.prepare(self._plan.workload, self.predicates.grown_statistics())
+        return self._plan
+
+
+class _Plan:
+    """The workload of one set of subscriptions, and how its conjunctions are found."""
+
+    def __init__(
+        self,
+        size: int,
+        conjunctions: dict[int, Conjunction | None],
+        owner: dict[int, SubscriptionId],
+        predicates: Predicates,
+    ) -> None:
+        with_operators = {number: found for number, found in conjunctions.items() if found is not None}
+        self.conjunctions = list(with_operators.values())
+        self.owners = [owner[number] for number in with_operators]
+        self.position: Int64s = np.full(size, -1, np.int64)  # of each alternative among the conjunctions
+        self.position[list(with_operators)] = np.arange(len(with_operators))
+        ids: dict[SubscriptionId, int] = {}
+        members = [member for found in self.conjunctions for member in found.members]
+        self.workload = Workload(
+            operator=predicates.operator(),
+            argument=predicates.argument(),
+            starts=np.cumsum([0, *(len(found.members) for found in self.conjunctions)], dtype=np.int64),
+            members=np.array([predicate for predicate, _ in members], np.int32),
+            negated=np.array([negated for _, negated in members], np.bool_),
+            owner=np.array([ids.setdefault(id, len(ids)) for id in self.owners], np.int32),
+        )
+
+
+class _Left:
+    """What the cheap parts leave of one event."""
+
+    def __init__(
+        self, plan: _Plan, matched: list[SubscriptionId], candidates: Int32s, evaluation: EventEvaluation
+    ) -> None:
+        self.plan, self.matched, self.candidates, self.evaluation = plan, matched, candidates, evaluation
+
+
+class _Batch:
+    """Several events whose operators are asked together where they offer it."""
+
+    def __init__(self, left: list[_Left], matcher: OperatorMatcher) -> None:
+        self._matcher = matcher
+        patterns = matcher.predicates.patterns
+        self._needing: dict[int, list[EventEvaluation]] = {}
+        for each in left:
+            workload = each.plan.workload
+            needed = {int(k) for at in each.candidates.tolist() for k in workload.of(at)[0]}
+            for predicate in needed:
+                if patterns[predicate].operator.evaluate_batch is not None:
+                    self._needing.setdefault(predicate, []).append(each.evaluation)
+
+    def evaluate(self, left: _Left, predicate: int) -> bool:
+        """Return whether the predicate is true of an event."""
+        waiting = [each for each in self._needing.get(predicate, ()) if not each.knows(predicate)]
+        if not left.evaluation.knows(predicate) and len(waiting) > 1:
+            runner = self._matcher.registry.runner
+            pattern = self._matcher.predicates.patterns[predicate]
+            outcomes = runner.run_batch(pattern, [each.event for each in waiting])
+            for each, outcome in zip(waiting, outcomes, strict=True):
+                each.learn(predicate, outcome, pattern.operator.cost)
+        return left.evaluation.evaluate(predicate)

@@ -1,0 +1,102 @@
+"""Registry: the operators that subscriptions may call, by name.
+
+    registry = Registry([locIn, distanceFrom])      # operators made by the decorator
+    registry = Registry.installed()                 # the built-in ones, and those that packages offer by entry points
+    bound = registry.bind("camera where locIn('Bronx') and mobPattern(?p) and ?p > 50", schema)
+
+A package offers operators in the entry point group `tocsin.operators`: an Operator, an iterable of them, or a function
+without arguments that returns either. binding.py checks the calls of a subscription; operator_matcher.py runs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import entry_points
+
+from tocsin.errors import BadDefinition, UnknownOperator
+from tocsin.language import BoundSubscription, Subscription
+from tocsin.language.operator_semantics import Substitution
+from tocsin.language.syntax import Node, OperatorCall
+from tocsin.operators.binding import bind_operators, variable_domains
+from tocsin.operators.calls import unify
+from tocsin.operators.operator import Operator
+from tocsin.operators.runner import Runner
+from tocsin.schema import Domain, Event, Schema
+
+GROUP = "tocsin.operators"
+
+
+class Registry:
+    """Operators by name. It is itself the `Operators` of the definition (language/operator_semantics.py)."""
+
+    def __init__(self, operators: Iterable[Operator] = ()) -> None:
+        self._operators: dict[str, Operator] = {}
+        self.runner = Runner()
+        for entry in operators:
+            self.add(entry)
+
+    @classmethod
+    def installed(cls) -> Registry:
+        """Return the registry of the built-in operators, and of those that installed packages offer."""
+        from tocsin.operators.builtin import builtin_operators
+
+        registry = cls(builtin_operators())
+        for point in entry_points(group=GROUP):
+            for found in _offered(point.name, point.load()):
+                registry.add(found)
+        return registry
+
+    def add(self, operator: Operator) -> None:
+        """Take an operator; raises BadDefinition where there is one of its name."""
+        if operator.name in self._operators:
+            raise BadDefinition(f"there is an operator {operator.name!r} already")
+        self._operators[operator.name] = operator
+
+    def get(self, name: str) -> Operator:
+        """Return the operator of that name; raises UnknownOperator."""
+        found = self._operators.get(name)
+        if found is None:
+            raise UnknownOperator(name, self._operators)
+        return found
+
+    def __iter__(self) -> Iterator[Operator]:
+        return iter(self._operators.values())
+
+    def __len__(self) -> int:
+        return len(self._operators)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._operators
+
+    def bind(self, subscription: str | Subscription, schema: Schema) -> BoundSubscription:
+        """Return the subscription bound to the schema and to these operators; raises LanguageError."""
+        return bind_operators(subscription, schema, self.get)
+
+    # --- what the definition asks -------------------------------------------------------------------------------------
+
+    def solutions(self, call: OperatorCall, event: Event) -> Sequence[Substitution] | None:
+        """Return every substitution of the call's variables for which it holds, or None where it failed."""
+        pattern, names = unify(call, self.get(call.name))
+        outcome = self.runner.run(pattern, event)
+        if outcome.failure is not None:
+            return None
+        return [dict(zip(names, row, strict=True)) for row in pattern.solutions(outcome.rows)]
+
+    def domains(self, where: Node) -> Mapping[str, Domain]:
+        """Return the domain of each variable of a condition."""
+        return variable_domains(where, self.get)
+
+
+def _offered(name: str, found: object) -> list[Operator]:
+    """Return the operators that an entry point leads to."""
+    if callable(found) and not isinstance(found, Operator):
+        found = found()
+    listed = found if isinstance(found, Iterable) else [found]
+    offered: list[Operator] = []
+    for entry in listed:
+        if not isinstance(entry, Operator):
+            raise BadDefinition(
+                f"the entry point {name!r} of {GROUP} leads to {type(entry).__name__}, not to operators"
+            )
+        offered.append(entry)
+    return offered

@@ -1,0 +1,243 @@
+"""Runner: calls operators, here, in threads or in processes, and turns what comes of it into an Outcome.
+
+The rule for failures: an operator that raises, takes longer than its time-out, or returns what its declaration does not
+allow, has no answer for that event. The predicate does not hold then, and neither does its negation; the failure is
+counted, and the last reason of each operator is kept. Nothing else of the event is affected.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from typing import Any
+
+from tocsin.errors import BadValue, shown
+from tocsin.operators.calls import Pattern, Slot
+from tocsin.operators.operator import Operator, Row
+from tocsin.schema import Event, Value
+
+MAX_ROWS = 1_000  # bindings of one call; more is a failure, since they are joined with those of other calls
+THREADS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of calling an operator: the rows that it found, or why there are none to speak of."""
+
+    rows: tuple[Row, ...] = ()
+    failure: str | None = None
+
+
+@dataclass
+class Counts:
+    """What one operator has done so far."""
+
+    calls: int = 0
+    batches: int = 0
+    seconds: float = 0.0
+    failures: int = 0
+    timeouts: int = 0  # those of the failures that took too long
+    last_failure: str | None = None
+
+
+@dataclass
+class Runner:
+    """Calls operators; close it to let its threads and processes go."""
+
+    counts: dict[str, Counts] = field(default_factory=dict)
+    _threads: ThreadPoolExecutor | None = None
+    _processes: ProcessPoolExecutor | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(self, pattern: Pattern, event: Event) -> Outcome:
+        """Return what the operator finds for the event."""
+        operator = pattern.operator
+        started = time.perf_counter()
+        try:
+            returned = self._call(operator, operator.function, (event, *pattern.inputs), operator.timeout)
+            outcome = Outcome(rows_of(pattern, returned))
+        except Exception as error:  # noqa: BLE001 - whatever foreign code raises is its failure, counted and told
+            outcome = Outcome(failure=_reason(operator, error))
+        self._count(operator, [outcome], time.perf_counter() - started)
+        return outcome
+
+    def run_batch(self, pattern: Pattern, events: Sequence[Event]) -> list[Outcome]:
+        """Return what the operator finds for each event, asked about all of them at once."""
+        operator = pattern.operator
+        assert operator.evaluate_batch is not None
+        started = time.perf_counter()
+        limit = None if operator.timeout is None else operator.timeout * len(events)
+        try:
+            returned = self._call(operator, operator.evaluate_batch, (list(events), *pattern.inputs), limit)
+            if len(returned) != len(events):
+                raise ValueError(f"evaluate_batch returned {len(returned)} results for {len(events)} events")
+            outcomes = [self._judged(pattern, each) for each in returned]
+        except Exception as error:  # noqa: BLE001 - as above
+            outcomes = [Outcome(failure=_reason(operator, error))] * len(events)
+        self._count(operator, outcomes, time.perf_counter() - started, batch=True)
+        return outcomes
+
+    def close(self) -> None:
+        """Let threads and processes go; those that hang are left behind."""
+        with self._lock:
+            pools, self._threads, self._processes = (self._threads, self._processes), None, None
+        for pool in pools:
+            if pool is not None:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Pools stay behind: a copy in a Spark worker makes its own."""
+        return {"counts": {}}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__init__()  # type: ignore[misc]
+
+    # --- calling ------------------------------------------------------------------------------------------------------
+
+    def _call(self, operator: Operator, function: Any, arguments: tuple[Any, ...], limit: float | None) -> Any:
+        if operator.runs == "here":
+            return function(*arguments)
+        if operator.runs == "process":
+            function = _Reference(function.__module__, function.__qualname__)
+        future: Future[Any] = self._pool(operator).submit(function, *arguments)
+        try:
+            return future.result(limit)
+        except FutureTimeout:
+            if not future.done():
+                self._leave_behind(operator, future)
+                raise _TookTooLong(limit) from None
+            raise
+        except BrokenProcessPool:
+            self._drop_processes()
+            raise
+
+    def _pool(self, operator: Operator) -> Executor:
+        with self._lock:
+            if operator.runs == "process":
+                if self._processes is None:
+                    from multiprocessing import get_context
+
+                    self._processes = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+                return self._processes
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="operator")
+            return self._threads
+
+    def _leave_behind(self, operator: Operator, future: Future[Any]) -> None:
+        """Make sure that what hangs does not keep later calls waiting: a process ends, a thread goes on by itself."""
+        if operator.runs == "process":
+            self._drop_processes()
+        elif not future.cancel():
+            with self._lock:
+                pool, self._threads = self._threads, None
+            if pool is not None:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    def _drop_processes(self) -> None:
+        with self._lock:
+            pool, self._processes = self._processes, None
+        if pool is not None:
+            workers = list((getattr(pool, "_processes", None) or {}).values())
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in workers:
+                worker.terminate()
+
+    def _judged(self, pattern: Pattern, returned: object) -> Outcome:
+        try:
+            return Outcome(rows_of(pattern, returned))
+        except (BadValue, TypeError, ValueError) as error:
+            return Outcome(failure=_reason(pattern.operator, error))
+
+    def _count(self, operator: Operator, outcomes: list[Outcome], seconds: float, *, batch: bool = False) -> None:
+        with self._lock:
+            counts = self.counts.setdefault(operator.name, Counts())
+            counts.calls += len(outcomes)
+            counts.batches += batch
+            counts.seconds += seconds
+            for outcome in outcomes:
+                if outcome.failure is not None:
+                    counts.failures += 1
+                    counts.timeouts += outcome.failure.startswith(_LATE)
+                    counts.last_failure = outcome.failure
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """A function by name, for another process: under its name, a module has the operator that it became."""
+
+    module: str
+    name: str
+
+    def __call__(self, *arguments: object) -> object:
+        import importlib
+
+        found: Any = importlib.import_module(self.module)
+        for part in self.name.split("."):
+            found = getattr(found, part)
+        return found(*arguments)
+
+
+_LATE = "took longer than"
+
+
+class _TookTooLong(Exception):
+    def __init__(self, limit: float | None) -> None:
+        super().__init__(f"{_LATE} {limit:g} s")
+
+
+def _reason(operator: Operator, error: Exception) -> str:
+    if isinstance(error, _TookTooLong):
+        return str(error)
+    return f"{operator.name} raised {type(error).__name__}: {error}"[:300]
+
+
+# --- what operators return --------------------------------------------------------------------------------------------
+
+
+def rows_of(pattern: Pattern, returned: object) -> tuple[Row, ...]:
+    """Return the rows that a function's result stands for, values canonical; raises TypeError, ValueError, BadValue.
+
+    Without anything to find, true is one empty row. Otherwise None is no row, a list (or other iterable) has several,
+    and anything else is one row, or its only value.
+    """
+    domains = _found_domains(pattern)
+    if not domains:
+        result = _plain(returned)
+        if not isinstance(result, bool):
+            raise TypeError(f"it must return true or false, not {shown(returned)}")
+        return ((),) if result else ()
+    if returned is None or (returned is False and domains[0].kind != "boolean"):
+        return ()
+    listed = [returned] if isinstance(returned, tuple | str) or not hasattr(returned, "__iter__") else list(returned)
+    if len(listed) > MAX_ROWS:
+        raise ValueError(f"it found {len(listed):,} bindings; at most {MAX_ROWS:,} are allowed")
+    return tuple(dict.fromkeys(_row(domains, found) for found in listed))
+
+
+def _found_domains(pattern: Pattern) -> list[Any]:
+    pairs = list(zip(pattern.operator.parameters, pattern.arguments, strict=True))
+    opened = [entry.domain for entry, found in pairs if entry.role == "open" and isinstance(found, Slot)]
+    return opened + [entry.domain for entry, _ in pairs if entry.role == "output"]
+
+
+def _row(domains: list[Any], found: object) -> Row:
+    single = len(domains) == 1 and not (isinstance(found, tuple) and len(found) == 1)
+    values = (found,) if single or not isinstance(found, tuple) else found
+    if len(values) != len(domains):
+        raise TypeError(f"it must return rows of {len(domains)} values, not {shown(found)}")
+    return tuple(_admitted(domain, value) for domain, value in zip(domains, values, strict=True))
+
+
+def _admitted(domain: Any, value: object) -> Value:
+    admitted: Value = domain.admit(_plain(value))
+    return admitted
+
+
+def _plain(value: object) -> object:
+    """Return a NumPy scalar as the Python value that it is."""
+    return value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value

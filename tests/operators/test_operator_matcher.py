@@ -1,0 +1,169 @@
+"""The operator matcher gives the answer of the definition, and evaluates nothing twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.operators.generated import World
+from tocsin.errors import DuplicateSubscription, UnknownSubscription
+from tocsin.language.operator_semantics import evaluate_with
+from tocsin.operators.naive_schedule import NaiveSchedule
+from tocsin.operators.operator import operator
+from tocsin.operators.operator_matcher import OperatorMatcher
+from tocsin.operators.registry import Registry
+from tocsin.schema import Event
+from tocsin.schema.examples import load_example
+
+SCHEDULES = {"naive": NaiveSchedule}
+AUCTION = load_example("auction")
+
+
+def item(price: int) -> Event:
+    return Event({"event_type": ("item",), "price": (price,)})
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("seed", range(4))
+def test_the_answer_is_that_of_the_definition_whatever_the_schedule(schedule: str, seed: int) -> None:
+    world = World(seed)
+    matcher = OperatorMatcher(world.schema, world.registry, SCHEDULES[schedule]())
+    bound = {number: world.subscription() for number in range(60)}
+    for number, subscription in bound.items():
+        matcher.add(number, subscription)
+    matched = 0
+    for _ in range(12):
+        event = world.event()
+        expected = {
+            number for number, subscription in bound.items() if evaluate_with(world.registry, subscription, event)
+        }
+        world.calls.clear()
+        found = matcher.match(event)
+        assert len(found) == len(set(found))
+        assert set(found) == expected
+        assert max(Counter(world.calls).values(), default=0) <= 1, "an operator was called twice with the same inputs"
+        matched += len(found)
+    assert 0 < matched < 12 * len(bound)
+
+
+def test_a_batch_is_answered_like_its_events_and_so_is_a_matcher_that_changed() -> None:
+    world = World(77)
+    matcher = OperatorMatcher(world.schema, world.registry)
+    bound = {number: world.subscription() for number in range(40)}
+    for number, subscription in bound.items():
+        matcher.add(number, subscription)
+    events = [world.event() for _ in range(5)]
+    matcher.match(events[0])
+    before = matcher.snapshot()
+    for number in range(0, 40, 3):
+        matcher.remove(number)
+        del bound[number]
+    matcher.add("new", world.subscription())
+    assert len(before) == 40
+    found = matcher.match_batch(events)
+    assert [set(ids) for ids in found] == [set(matcher.match(event)) for event in events]
+    for event, ids in zip(events, found, strict=True):
+        expected = {number for number, each in bound.items() if evaluate_with(world.registry, each, event)}
+        assert set(ids) - {"new"} == expected
+
+
+def test_cheap_predicates_come_first_and_spare_the_operators() -> None:
+    called: list[Event] = []
+
+    @operator
+    def costly(event: Event) -> bool:
+        called.append(event)
+        return True
+
+    matcher = OperatorMatcher(AUCTION, Registry([costly]))
+    matcher.subscribe("a", "item where price < 10 and costly()")
+    matcher.subscribe("b", "item where price < 10 or costly()")
+    assert matcher.match(item(5)) == ["b", "a"]
+    assert matcher.match(item(50)) == ["b"]
+    assert len(called) == 2
+    called.clear()
+    matcher.remove("b")
+    assert matcher.match(item(50)) == []
+    assert called == []
+
+
+def test_one_joint_substitution_must_satisfy_everything() -> None:
+    @operator(outputs={"n": int})
+    def boats(_event: Event) -> list[int]:
+        return [1, 7]
+
+    @operator(outputs={"n": int})
+    def guards(_event: Event) -> list[int]:
+        return [2, 3]
+
+    @operator(outputs={"a": int, "b": int})
+    def twice(_event: Event) -> list[tuple[int, int]]:
+        return [(1, 2), (3, 4)]
+
+    matcher = OperatorMatcher(AUCTION, Registry([boats, guards, twice]))
+    conditions = {
+        "some": "boats(?y) and guards(?z) and ?y > 2 * ?z",
+        "none": "boats(?y) and guards(?y)",
+        "other names": "boats(?a) and guards(?b) and twice(?b, ?c) and ?c = 4",
+        "repeated": "twice(?x, ?x)",
+        "constant": "twice(?x, 4) and ?x = 3",
+        "not among": "boats(?y) and not twice(?y, 2)",
+        "all among": "guards(?y) and ?y < 3 and not twice(1, ?y)",
+    }
+    for name, condition in conditions.items():
+        matcher.subscribe(name, condition)
+    found = matcher.match_with_bindings(item(1))
+    assert found == {
+        "some": {"y": 7, "z": 2},
+        "other names": {"a": 1, "b": 3, "c": 4},
+        "constant": {"x": 3},
+        "not among": {"y": 7},
+    }
+
+
+def test_a_failure_is_no_answer_under_not_either_and_is_counted() -> None:
+    @operator
+    def broken(_event: Event) -> bool:
+        raise OSError("no such model")
+
+    matcher = OperatorMatcher(AUCTION, Registry([broken]))
+    matcher.subscribe("yes", "broken()")
+    matcher.subscribe("no", "not broken()")
+    matcher.subscribe("either", "not broken() or price < 10")
+    assert matcher.match(item(1)) == ["either"]
+    assert matcher.match(item(20)) == []
+    counts = matcher.registry.runner.counts["broken"]
+    assert (counts.calls, counts.failures) == (2, 2)
+    assert counts.last_failure == "broken raised OSError: no such model"
+
+
+def test_operators_that_offer_batches_are_asked_about_many_events_at_once() -> None:
+    asked: list[int] = []
+
+    def many(events: list[Event], most: int) -> list[bool]:
+        asked.append(len(events))
+        return [event.values["price"][0] < most for event in events]  # type: ignore[operator]
+
+    @operator(evaluate_batch=many)
+    def below(event: Event, most: int) -> bool:
+        asked.append(-1)
+        return event.values["price"][0] < most  # type: ignore[operator]
+
+    matcher = OperatorMatcher(AUCTION, Registry([below]))
+    matcher.subscribe("a", "below(3)")
+    matcher.subscribe("b", "price < 8 and below(7)")
+    found = matcher.match_batch([item(price) for price in range(10)])
+    assert [len(ids) for ids in found] == [2, 2, 2, 1, 1, 1, 1, 0, 0, 0]
+    assert sorted(asked) == [8, 10]
+    assert matcher.registry.runner.counts["below"].batches == 2
+
+
+def test_ids_are_held_once() -> None:
+    matcher = OperatorMatcher(AUCTION, Registry())
+    matcher.subscribe("a", "price < 3")
+    with pytest.raises(DuplicateSubscription):
+        matcher.subscribe("a", "price < 3")
+    with pytest.raises(UnknownSubscription):
+        matcher.remove("b")
+    assert matcher.match(item(1)) == ["a"]

@@ -1,0 +1,120 @@
+"""Calling operators: results, failures, time-outs, threads and processes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tocsin.operators.calls import Pattern, Slot
+from tocsin.operators.operator import operator
+from tocsin.operators.runner import Outcome, Runner
+from tocsin.schema import Event
+
+EVENT = Event({"event_type": ("item",), "price": (3,)})
+
+
+@operator(runs="process", timeout=60)
+def elsewhere(event: Event, factor: int) -> bool:
+    """Whether this is not the main process, and the event came along."""
+    import multiprocessing
+
+    return multiprocessing.parent_process() is not None and event.values["price"] == (factor,)
+
+
+@pytest.fixture
+def runner() -> Iterator[Runner]:
+    made = Runner()
+    yield made
+    made.close()
+
+
+def outcome(runner: Runner, returned: Any, *kinds: type) -> Outcome:
+    """Return what comes of an operator that returns this, for variables of these types."""
+
+    @operator(outputs={f"o{at}": kind for at, kind in enumerate(kinds)})
+    def fixed(_event: Event) -> Any:
+        return returned
+
+    return runner.run(Pattern(fixed, tuple(map(Slot, range(len(kinds))))), EVENT)
+
+
+def test_what_an_operator_returns_becomes_rows(runner: Runner) -> None:
+    import numpy as np
+
+    assert outcome(runner, True) == Outcome(((),))
+    assert outcome(runner, np.bool_(False)) == Outcome(())
+    assert outcome(runner, 5.0, int) == Outcome(((5,),))
+    assert outcome(runner, np.float64(2.5), float) == Outcome(((2.5,),))
+    assert outcome(runner, None, int) == Outcome(())
+    assert outcome(runner, [3, 4, 3], int) == Outcome(((3,), (4,)))
+    assert outcome(runner, "ab", str) == Outcome((("ab",),))
+    assert outcome(runner, (1, "a"), int, str) == Outcome(((1, "a"),))
+    assert outcome(runner, [(1, "a"), (2, "b")], int, str) == Outcome(((1, "a"), (2, "b")))
+
+
+@pytest.mark.parametrize(
+    ("returned", "kinds", "reason"),
+    [
+        (3, (), "must return true or false"),
+        ("many", (int,), "'many' is not a number"),
+        (float("nan"), (float,), "is not a finite number"),
+        ([(1, 2)], (int, int, int), "rows of 3 values"),
+        (range(2000), (int,), "2,000 bindings"),
+    ],
+)
+def test_what_the_declaration_does_not_allow_is_a_failure(
+    runner: Runner, returned: object, kinds: tuple[type, ...], reason: str
+) -> None:
+    found = outcome(runner, returned, *kinds)
+    assert found.rows == ()
+    assert reason in str(found.failure)
+    assert runner.counts["fixed"].failures == 1
+
+
+def test_an_operator_that_takes_too_long_is_left_behind_and_keeps_nobody_waiting(runner: Runner) -> None:
+    release = threading.Event()
+
+    @operator(timeout=0.05)
+    def stuck(_event: Event) -> bool:
+        return release.wait(60)
+
+    @operator(timeout=60)
+    def quick(_event: Event) -> bool:
+        return threading.current_thread() is not threading.main_thread()
+
+    try:
+        for _ in range(6):
+            assert runner.run(Pattern(stuck, ()), EVENT).failure == "took longer than 0.05 s"
+        assert runner.run(Pattern(quick, ()), EVENT) == Outcome(((),))
+    finally:
+        release.set()
+    counts = runner.counts["stuck"]
+    assert (counts.calls, counts.failures, counts.timeouts) == (6, 6, 6)
+
+
+def test_a_process_is_used_where_the_operator_says_so(runner: Runner) -> None:
+    assert runner.run(Pattern(elsewhere, (("int", 3),)), EVENT) == Outcome(((),))
+    assert runner.run(Pattern(elsewhere, (("int", 4),)), EVENT) == Outcome(())
+
+
+def test_a_timeout_error_of_the_operator_itself_is_its_own_failure(runner: Runner) -> None:
+    @operator(timeout=60)
+    def gives_up(_event: Event) -> bool:
+        raise TimeoutError("the server did not answer")
+
+    found = runner.run(Pattern(gives_up, ()), EVENT)
+    assert found.failure == "gives_up raised TimeoutError: the server did not answer"
+    assert runner.counts["gives_up"].timeouts == 0
+
+
+def test_a_batch_of_the_wrong_length_fails_for_all_its_events(runner: Runner) -> None:
+    @operator(evaluate_batch=lambda events: [True] * (len(events) - 1))
+    def short(_event: Event) -> bool:
+        return True
+
+    found = runner.run_batch(Pattern(short, ()), [EVENT, EVENT])
+    assert [each.rows for each in found] == [(), ()]
+    assert "1 results for 2 events" in str(found[0].failure)
