@@ -61,7 +61,7 @@ venv:
 		exit 1; }
 	@"$(PYTHON)" tools/venv.py
 
-# Only a note: nothing needs Java as long as Spark is not used.
+# Only a note: without Java the demo runs in its own process, and nothing else needs it.
 java17:
 	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
 	version=$$("$$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1); \

@@ -1,4 +1,4 @@
-"""`tocsin demo`: the auction house, in this process, or on local Spark."""
+"""`tocsin demo`: the auction house, on local Spark, or in this process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ IN_PROCESS = (5_000, 10_000)
 def demo(
     subscriptions: int | None = typer.Option(None, min=1, help="How many; 5,000 in this process, 100,000 on Spark."),
     events: int | None = typer.Option(None, min=1, help="How many; 10,000 in this process, 20,000 on Spark."),
-    engine: str = typer.Option("columnar", help="An engine in this process (columnar, naive, …), or spark."),
+    engine: str = typer.Option(
+        "spark", help="The pipeline on local Spark, or an engine in this process (columnar, naive, …)."
+    ),
     rate: int = typer.Option(500, min=1, help="Events published a second, on Spark."),
     seed: int = typer.Option(2026, help="The same seed gives the same world."),
     json: bool = JSON_OPTION,
@@ -54,7 +56,7 @@ def _on_spark(subscriptions: int | None, events: int | None, rate: int, seed: in
     try:
         require_spark()
     except NotSupported as error:
-        console.print(f"Note: {error}\nSo here is the demo without Spark, in this process.\n", markup=False)
+        console.print(f"Note: {error}\nSo this is the demo without Spark, in this process.\n", markup=False)
         return None
     from tocsin.demo.on_spark import run_on_spark
 

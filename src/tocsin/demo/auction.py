@@ -54,8 +54,8 @@ class Auction:
     def __init__(self, seed: int = 2026) -> None:
         self.schema: Schema = load_example("auction")
         self._random = random.Random(seed)
-        self._leaves = self._leaf_categories()
-        self._sellers = [f"seller-{number}" for number in range(200)]
+        self.leaves = self._leaf_categories()
+        self.sellers = [f"seller-{number}" for number in range(200)]
         self._open: list[dict[str, Any]] = []  # items that can be bid on
         self._now = START
         self._listed = 0
@@ -78,7 +78,7 @@ class Auction:
 
     def _list_item(self) -> dict[str, Any]:
         pick = self._random
-        category, brand = self._popular(self._leaves), self._popular(BRANDS)
+        category, brand = self.popular(self.leaves), self.popular(BRANDS)
         self._listed += 1
         item = {
             "event_type": "item",
@@ -88,11 +88,11 @@ class Auction:
             "category": category,
             "price": round(pick.lognormvariate(4.5, 1.2), 2),
             "closes": (self._now + timedelta(hours=pick.randint(1, 240))).isoformat(),
-            "seller": {"name": self._popular(self._sellers), "rating": round(pick.uniform(2, 5), 1)},
+            "seller": {"name": self.popular(self.sellers), "rating": round(pick.uniform(2, 5), 1)},
             "brand": brand,
-            "condition": pick.choice(self._values("condition")),
-            "colour": pick.sample(self._values("colour"), pick.choice([1, 1, 2])),
-            "tags": pick.sample(self._values("tag"), pick.choice([0, 1, 1, 2, 3])),
+            "condition": pick.choice(self.values("condition")),
+            "colour": pick.sample(self.values("colour"), pick.choice([1, 1, 2])),
+            "tags": pick.sample(self.values("tag"), pick.choice([0, 1, 1, 2, 3])),
             "year": pick.randint(1880, 2025),
             "location": [round(part + pick.gauss(0, 0.3), 4) for part in pick.choice(CITIES)],
             "shipping": pick.random() < 0.6,
@@ -103,7 +103,7 @@ class Auction:
         return item
 
     def _bid(self) -> dict[str, Any]:
-        item = self._popular(self._open)
+        item = self._recent()
         item["price"] = round(item["price"] * self._random.uniform(1.01, 1.2), 2)
         item["_bids"] = item.get("_bids", 0) + 1
         return self._about(
@@ -115,7 +115,11 @@ class Auction:
         return self._about(item, "sale", price=item["price"], bids=item.get("_bids", 0), seller=item["seller"])
 
     def _ask(self) -> dict[str, Any]:
-        return self._about(self._popular(self._open), "question", question=f"{self._random.choice(QUESTIONS)}?")
+        return self._about(self._recent(), "question", question=f"{self._random.choice(QUESTIONS)}?")
+
+    def _recent(self) -> dict[str, Any]:
+        """Return an item that is open, the last ones far more often: interest fades."""
+        return self._open[-1 - min(int(self._random.paretovariate(0.5)) - 1, len(self._open) - 1)]
 
     def _about(self, item: dict[str, Any], event_type: str, **more: Any) -> dict[str, Any]:
         common = {name: item[name] for name in ("item", "title", "category")}
@@ -139,52 +143,50 @@ class Auction:
 
     def _bargain(self) -> str:
         price = round(self._random.lognormvariate(4, 1))
-        return f"item where category kind of '{self._category()}' and price < {price}"
+        return f"item where category kind of '{self.any_category()}' and price < {price}"
 
     def _collector(self) -> str:
         pick = self._random
         year = pick.randint(1880, 2000)
         return (
-            f"item where brand = '{self._popular(BRANDS)}' and year between {year} and {year + pick.randint(5, 40)} "
-            f"and condition >= '{pick.choice(self._values('condition')[:5])}'"
+            f"item where brand = '{self.popular(BRANDS)}' and year between {year} and {year + pick.randint(5, 40)} "
+            f"and condition >= '{pick.choice(self.values('condition')[:5])}'"
         )
 
     def _watcher(self) -> str:
-        return (
-            f"bid, sale where category = '{self._popular(self._leaves)}' and price > {self._random.randint(50, 2000)}"
-        )
+        return f"bid, sale where category = '{self.popular(self.leaves)}' and price > {self._random.randint(50, 2000)}"
 
     def _local(self) -> str:
         latitude, longitude = self._random.choice(CITIES)
         reach = self._random.choice([5, 20, 50])
         return (
             f"item where location within {reach} km of ({latitude}, {longitude}) "
-            f"and category kind of '{self._category()}' and not (shipping = true)"
+            f"and category kind of '{self.any_category()}' and not (shipping = true)"
         )
 
     def _words(self) -> str:
         adjective, extra = self._random.choice(ADJECTIVES), self._random.choice(EXTRAS).split()[-1]
-        return f"item where title contains '{adjective} {self._popular(BRANDS)}' or description contains '{extra} {adjective}'"
+        return f"item where title contains '{adjective} {self.popular(BRANDS)}' or description contains '{extra} {adjective}'"
 
     def _seller_fan(self) -> str:
-        tags = "', '".join(self._random.sample(self._values("tag"), 2))
-        return f"item where seller.name = '{self._popular(self._sellers)}' and tags contains any ('{tags}')"
+        tags = "', '".join(self._random.sample(self.values("tag"), 2))
+        return f"item where seller.name = '{self.popular(self.sellers)}' and tags contains any ('{tags}')"
 
     def _any_of(self) -> str:
-        colours = "', '".join(self._random.sample(self._values("colour"), 3))
-        return f"item where category kind of '{self._category()}' and colour in ('{colours}') and seller.rating >= 4"
+        colours = "', '".join(self._random.sample(self.values("colour"), 3))
+        return f"item where category kind of '{self.any_category()}' and colour in ('{colours}') and seller.rating >= 4"
 
     # --- choosing -----------------------------------------------------------------------------------------------------
 
-    def _popular(self, options: list[Any]) -> Any:
+    def popular(self, options: list[Any]) -> Any:
         """Return one of the options, the early ones far more often."""
         return options[min(int(self._random.paretovariate(0.9)) - 1, 10**6) % len(options)]
 
-    def _category(self) -> str:
+    def any_category(self) -> str:
         """Return a category of any level."""
         domain = self.schema.domains["category"]
         assert isinstance(domain, HierarchicalDomain)
-        leaf = self._popular(self._leaves)
+        leaf = self.popular(self.leaves)
         return str(self._random.choice([*domain.ancestors(leaf), leaf]))
 
     def _leaf_categories(self) -> list[str]:
@@ -194,7 +196,8 @@ class Auction:
         self._random.shuffle(leaves)
         return leaves
 
-    def _values(self, domain_name: str) -> list[str]:
+    def values(self, domain_name: str) -> list[str]:
+        """Return the values of an enumerated domain."""
         domain = self.schema.domains[domain_name]
         assert isinstance(domain, EnumeratedDomain)
         return list(domain.values)

@@ -8,45 +8,33 @@ sample of events reached exactly those whom the definition says.
 
 from __future__ import annotations
 
-import random
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 from rich.console import Console
 from rich.live import Live
 from rich.progress import Progress
 from rich.table import Table
 
-from tocsin.broker import Broker
-from tocsin.demo.auction import Auction
+from tocsin.demo.house import House
 from tocsin.errors import TocsinError
-from tocsin.language import BoundSubscription, bind, evaluate, parse
 from tocsin.pipeline.display import figures_table
-from tocsin.pipeline.meter import Meter
+from tocsin.pipeline.meter import Figures, Meter
 from tocsin.pipeline.run import Pipeline, PipelineSettings
 from tocsin.pipeline.session import start_session
-from tocsin.store.events import read_events
-from tocsin.store.notifications import all_blocks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-OWNERS = 200
-AT_ONCE = 2_000
-TICK_SECONDS = 0.1
-CHANGES_PER_SECOND = 20
-CHECKED_EVENTS = 5
 DRAIN_SECONDS = 60.0
 WARM_UP_SECONDS = 600.0  # kernels may have to be compiled, on a machine that is busy
-READ_AT_ONCE = 20_000
+WARM_UP_EVENTS = 1_200  # enough for a task on each core, so that all workers start
+LINE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +48,7 @@ class SparkSummary:
     setup_seconds: float
     seconds: float
     latency_p50_ms: float
+    latency_p95_ms: float
     latency_p99_ms: float
     checked_events: int
     engine: str = "spark"
@@ -69,106 +58,6 @@ class SparkSummary:
         return self.events / self.seconds
 
 
-class House:
-    """The auction house: its broker, and what it knows about its members, to check the answers with."""
-
-    def __init__(self, folder: Path, seed: int) -> None:
-        self.auction = Auction(seed)
-        self.place = str(folder / "auction.db")
-        self.broker = Broker.open(self.place, schema=self.auction.schema, matching="pipeline")
-        self.bound: dict[int, BoundSubscription] = {}
-        self._owners: dict[int, str] = {}
-        self.ended: dict[int, int] = {}  # subscription -> the seq at which it left
-        self.published = 0
-        self.changes = 0
-        self._random = random.Random(seed)
-
-    def subscribe(self, count: int, console: Console) -> None:
-        """Take in members' subscriptions."""
-        texts = (text for _, text in self.auction.subscriptions(count))
-        with Progress(console=console, transient=True) as bar:
-            task = bar.add_task("subscribing (set-up)", total=count)
-            while chunk := list(islice(texts, AT_ONCE)):
-                self._add(chunk)
-                bar.advance(task, len(chunk))
-
-    def _add(self, texts: list[str]) -> None:
-        trees = [bind(parse(text), self.auction.schema, text=text) for text in texts]
-        owner = f"member-{self._random.randrange(OWNERS)}"
-        receipts = self.broker.subscribe_all([bound.subscription for bound in trees], owner=owner)
-        self.bound |= {receipt.id: bound for receipt, bound in zip(receipts, trees, strict=True)}
-        self._owners |= dict.fromkeys((receipt.id for receipt in receipts), owner)
-
-    def run(self, events: int, rate: int) -> None:
-        """Publish events at a steady rate; members come and go meanwhile."""
-        stream = map(dict, self.auction.events(events))  # a copy: items change as they are bid on
-        newcomers = (text for _, text in self.auction.subscriptions(events))
-        started = time.monotonic()
-        while self.published < events:
-            now = time.monotonic() - started
-            due = min(events, int(now * rate) + 1)
-            if due > self.published:
-                self.published += len(self.broker.publish(list(islice(stream, due - self.published))))
-            self._change(int(now * CHANGES_PER_SECOND) - self.changes, newcomers)
-            time.sleep(TICK_SECONDS)
-
-    def _change(self, count: int, newcomers: Iterator[str]) -> None:
-        for at in range(count):
-            if at % 2:
-                id = self._random.choice(list(islice(self.bound, 1000)))
-                if id not in self.ended:
-                    self.ended[id] = self.broker.unsubscribe(id, owner=self._owners[id]).seq
-            else:
-                self._add([next(newcomers)])
-            self.changes += 1
-
-    # --- checking -----------------------------------------------------------------------------------------------------
-
-    def last_seq(self) -> int:
-        """Return the seq of the last event."""
-        return max((event.seq for event in self._events()), default=0)
-
-    def _events(self) -> Iterator[Any]:
-        after = 0
-        while True:
-            with self.broker._core.store.read() as connection:
-                found = read_events(connection, after, READ_AT_ONCE)
-            yield from found
-            if len(found) < READ_AT_ONCE:
-                return
-            after = found[-1].seq
-
-    def check(self, notifications: int) -> int:
-        """Check what is stored; return how many events were compared with the definition. Raises TocsinError."""
-        events = list(self._events())
-        if len(events) != self.published:
-            raise TocsinError(f"{self.published} events were published, and {len(events)} are in the log")
-        chosen = {event.seq: event for event in self._random.sample(events, min(CHECKED_EVENTS, len(events)))}
-        found: dict[int, set[int]] = {seq: set() for seq in chosen}
-        stored = 0
-        with self.broker._core.store.read() as connection:
-            for _, _, _, block in all_blocks(connection):
-                pairs = np.stack([block.seq, block.subscription])
-                if np.unique(pairs, axis=1).shape[1] != len(block):
-                    raise TocsinError("a notification is stored twice")
-                stored += len(block)
-                for seq in set(block.seq.tolist()) & set(found):
-                    found[seq].update(block.subscription[block.seq == seq].tolist())
-        if stored != notifications:
-            raise TocsinError(f"{notifications} notifications were counted, and {stored} are stored")
-        for seq, event in chosen.items():
-            if found[seq] != self._right(seq, msgspec.json.decode(event.body)):
-                raise TocsinError(f"event {seq} reached others than the definition says")
-        return len(chosen)
-
-    def _right(self, seq: int, raw: dict[str, Any]) -> set[int]:
-        event = self.auction.schema.admit(raw)
-        never = 2**63
-        return {
-            id for id, bound in self.bound.items() if id < seq < self.ended.get(id, never) and evaluate(bound, event)
-        }
-
-
 def run_on_spark(*, subscriptions: int, events: int, rate: int, seed: int, console: Console) -> SparkSummary:
     """Run the demo and print it; return its figures."""
     console.print(
@@ -176,86 +65,99 @@ def run_on_spark(*, subscriptions: int, events: int, rate: int, seed: int, conso
         "matched on local Spark.\n"
     )
     begun = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="tocsin-demo-") as name:
-        folder = Path(name)
-        starting = _Starting()
-        house = House(folder, seed)
+    with tempfile.TemporaryDirectory(prefix="tocsin-demo-") as name, ThreadPoolExecutor(2) as threads:
+        starting = threads.submit(_start_spark)  # beside the subscribing
+        house = House(Path(name), seed)
         try:
-            house.subscribe(subscriptions, console)
-            house.broker.save_index()
-            spark = starting.session()
+            _subscribe(house, subscriptions, console)
+            spark = starting.result()
             try:
-                return _run(spark, house, folder, events, rate, time.monotonic() - begun, console)
+                running = _Running(spark, house, Path(name), console)
+                running.warm_up()
+                return running.run(threads, events, rate, setup_seconds=time.monotonic() - begun)
             finally:
                 spark.stop()
         finally:
-            house.broker.close()
+            house.close()
 
 
-class _Starting:
-    """Spark, starting beside what else is to be done."""
-
-    def __init__(self) -> None:
-        self._spark: SparkSession | None = None
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._start, daemon=True)
-        self._thread.start()
-
-    def _start(self) -> None:
-        try:
-            self._spark = start_session("local[2]", app_name="tocsin demo", streaming=True)
-        except Exception as error:  # noqa: BLE001 - handed on to whoever waits for the session
-            self._error = error
-
-    def session(self) -> SparkSession:
-        self._thread.join()
-        if self._spark is None:
-            raise self._error or TocsinError("Spark did not start")
-        return self._spark
+def _start_spark() -> SparkSession:
+    return start_session("local[2]", app_name="tocsin demo", streaming=True)
 
 
-def _run(
-    spark: SparkSession, house: House, folder: Path, events: int, rate: int, setup_seconds: float, console: Console
-) -> SparkSummary:
-    meter = Meter()
-    pipeline = Pipeline(spark, PipelineSettings(house.place, str(folder / "checkpoint")), meter)
-    house.published += len(house.broker.publish(list(map(dict, house.auction.events(10)))))
-    pipeline.start()
-    _drain(house, pipeline, WARM_UP_SECONDS)  # workers open the index and load their kernels here
-    warm = meter.figures()
-    started = time.monotonic()
-    house_thread = threading.Thread(target=house.run, args=(events + house.published, rate), daemon=True)
-    house_thread.start()
-    with Live(console=console, refresh_per_second=4, transient=True) as live:
-        while house_thread.is_alive():
-            pipeline.check()
-            live.update(figures_table(meter.figures(), "running"))
-            house_thread.join(0.25)
-        _drain(house, pipeline)
-    seconds = time.monotonic() - started
-    pipeline.stop()
-    pipeline.wait()
-    figures = meter.figures()
-    with console.status("checking that nothing was lost"):
-        checked = house.check(figures.matches)
-    latencies = np.array(meter.latencies_ms()[warm.events :] or [0.0])
-    p50, p99 = np.percentile(latencies, [50, 99]).tolist()
-    summary = SparkSummary(
-        len(house.bound) - len(house.ended), house.published, figures.matches, house.changes, setup_seconds, seconds,
-        p50, p99, checked,
-    )  # fmt: skip
-    _print_summary(console, summary)
-    return summary
+def _subscribe(house: House, count: int, console: Console) -> None:
+    with Progress(console=console, transient=True) as bar:
+        task = bar.add_task("subscribing (set-up)", total=count)
+        house.subscribe(count, lambda more: bar.advance(task, more))
+    house.broker.save_index()
 
 
-def _drain(house: House, pipeline: Pipeline, seconds: float = DRAIN_SECONDS) -> None:
-    """Wait until every event that was published is matched."""
-    last, deadline = house.last_seq(), time.monotonic() + seconds
-    while house.broker._core.store.meta().matched_through < last:
-        pipeline.check()
-        if time.monotonic() > deadline:
-            raise TocsinError("the pipeline has not caught up in time")
-        time.sleep(0.05)
+class _Running:
+    """The pipeline over the house's store, while it runs."""
+
+    def __init__(self, spark: SparkSession, house: House, folder: Path, console: Console) -> None:
+        self._house, self._console = house, console
+        self._meter = Meter()
+        self._pipeline = Pipeline(spark, PipelineSettings(house.place, str(folder / "checkpoint")), self._meter)
+
+    def warm_up(self) -> None:
+        """Start the pipeline, and let its workers open the index and load their kernels."""
+        with self._console.status("starting the pipeline (set-up)"):
+            self._house.publish(WARM_UP_EVENTS)
+            self._pipeline.start()
+            self._drain(WARM_UP_SECONDS)
+
+    def run(self, threads: ThreadPoolExecutor, events: int, rate: int, *, setup_seconds: float) -> SparkSummary:
+        """Publish, show what happens, stop, check."""
+        warm = self._meter.figures().events
+        started = time.monotonic()
+        publishing = threads.submit(self._house.run, events, rate)
+        self._show_until(publishing)
+        publishing.result()
+        self._drain(DRAIN_SECONDS)
+        seconds = time.monotonic() - started
+        self._pipeline.stop()
+        self._pipeline.wait()
+        figures, house = self._meter.figures(), self._house
+        with self._console.status("checking that nothing was lost"):
+            checked = house.check(figures.matches)
+        latencies = np.array(self._meter.latencies_ms()[warm:] or [0.0])
+        p50, p95, p99 = np.percentile(latencies, [50, 95, 99]).tolist()
+        summary = SparkSummary(
+            house.live, events, figures.matches, house.changes, setup_seconds, seconds, p50, p95, p99, checked
+        )
+        _print_summary(self._console, summary)
+        return summary
+
+    def _show_until(self, done: Future[None]) -> None:
+        """Show live figures: a table that is kept up to date, or, where there is no terminal, a line now and then."""
+        shown = time.monotonic()
+        with Live(console=self._console, refresh_per_second=4, transient=True) as live:
+            while not done.done():
+                self._pipeline.check()
+                figures = self._meter.figures()
+                live.update(figures_table(figures, "running"))
+                if not self._console.is_terminal and time.monotonic() - shown > LINE_SECONDS:
+                    shown = time.monotonic()
+                    self._console.print(_line(figures), soft_wrap=True)
+                wait([done], timeout=0.25)
+
+    def _drain(self, seconds: float) -> None:
+        """Wait until every event that was published is matched."""
+        last, deadline = self._house.last_seq(), time.monotonic() + seconds
+        while self._house.matched_through() < last:
+            self._pipeline.check()
+            if time.monotonic() > deadline:
+                raise TocsinError(f"the pipeline has not caught up in {seconds:.0f} s; try a lower --rate")
+            time.sleep(0.02)
+
+
+def _line(figures: Figures) -> str:
+    latency = "" if figures.latency_p50_ms is None else f", published to stored: p50 {figures.latency_p50_ms:,.0f} ms"
+    return (
+        f"{figures.events:,} events ({figures.events_per_second:,.0f}/s), "
+        f"{figures.matches:,} notifications ({figures.matches_per_second:,.0f}/s){latency}"
+    )
 
 
 def _print_summary(console: Console, summary: SparkSummary) -> None:
@@ -263,7 +165,11 @@ def _print_summary(console: Console, summary: SparkSummary) -> None:
     table.add_row("subscriptions", f"{summary.subscriptions:,} live at the end; {summary.changes:,} changed meanwhile")
     table.add_row("events", f"{summary.events:,} in {summary.seconds:.1f} s: {summary.events_per_second:,.0f}/s")
     table.add_row("notifications", f"{summary.notifications:,}")
-    table.add_row("published to stored", f"p50 {summary.latency_p50_ms:,.0f} ms, p99 {summary.latency_p99_ms:,.0f} ms")
+    table.add_row(
+        "published to stored",
+        f"p50 {summary.latency_p50_ms:,.0f} ms, p95 {summary.latency_p95_ms:,.0f} ms, "
+        f"p99 {summary.latency_p99_ms:,.0f} ms",
+    )
     table.add_row(
         "nothing lost",
         f"all {summary.events:,} events matched, no notification twice, {summary.checked_events} events compared with "

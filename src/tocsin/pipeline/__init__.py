@@ -1,6 +1,7 @@
 """The pipeline on Spark: events in, validated, matched against many subscriptions, notifications out.
 
     session.py         a local Spark session, and the settings that matter
+    worker_daemon.py   Spark's Python daemon with the engine loaded, from which workers are forked
     layout.py          which columns of a DataFrame are the event, and in which form
     raw_rows.py        rows of an Arrow batch as raw events
     admission.py       a batch of rows -> admitted columns, admitted events, rejections

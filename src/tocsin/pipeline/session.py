@@ -37,6 +37,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.files.maxPartitionBytes": "16m",  # both cores get work also from small files
     "spark.python.worker.reuse": "true",  # the index stays open between tasks
+    "spark.python.daemon.module": "tocsin.pipeline.worker_daemon",  # workers start with the kernels loaded
 }
 
 # Micro-batches: what shortens them without weakening what the checkpoint promises.
