@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 DRAIN_SECONDS = 60.0
 WARM_UP_SECONDS = 600.0  # kernels may have to be compiled, on a machine that is busy
 WARM_UP_EVENTS = 1_200  # enough for a task on each core, so that all workers start
+WARM_UP_ROUNDS = 4
 LINE_SECONDS = 5.0
 
 
@@ -106,6 +107,9 @@ class _Running:
             self._house.publish(WARM_UP_EVENTS)
             self._pipeline.start()
             self._drain(WARM_UP_SECONDS)
+            for _ in range(WARM_UP_ROUNDS):  # a task has two workers, and Spark takes them in turns
+                self._house.publish(WARM_UP_EVENTS)
+                self._drain(WARM_UP_SECONDS)
 
     def run(self, threads: ThreadPoolExecutor, events: int, rate: int, *, setup_seconds: float) -> SparkSummary:
         """Publish, show what happens, stop, check."""
