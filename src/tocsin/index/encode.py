@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,8 @@ from tocsin.index.coder import Coder, Codes
 from tocsin.index.jit import kernel
 from tocsin.index.key_column import KeyColumn, from_events, keys_of
 from tocsin.index.layout import ABSENT_CODE
-from tocsin.schema import EVENT_TYPE, Domain, Event, Schema, Value
+from tocsin.index.raw_memory import code_by_tables
+from tocsin.schema import EVENT_TYPE, Domain, Event, NumericDomain, Schema, Value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,6 +48,10 @@ class EventSource(ABC):
     @abstractmethod
     def read(self, attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn | None:
         """Return the keys, read anew."""
+
+    def address(self, _: str) -> int | None:
+        """Return where in memory the events' values of an attribute lie, if they are int64 and none is absent."""
+        return None
 
     @abstractmethod
     def sample(self, count: int) -> EventSource:
@@ -93,6 +99,16 @@ class EventColumns(EventSource):
             return KeyColumn(np.zeros(self.size, np.int64), None)
         return None
 
+    def address(self, attribute: str) -> int | None:
+        import pyarrow as pa
+
+        position = self.batch.schema.get_field_index(attribute)
+        array = self.batch.column(position) if position >= 0 else None
+        if array is None or array.type != pa.int64() or array.null_count:
+            return None
+        found: int = array.buffers()[1].address + 8 * array.offset
+        return found
+
     def sample(self, count: int) -> EventColumns:
         return EventColumns(self.batch.slice(0, count), self.schema)
 
@@ -130,6 +146,17 @@ class Coded(Protocol):
     def columns(self) -> Sequence[Column]: ...
 
 
+class _Tables(NamedTuple):
+    """Look-up tables of several columns, one after the other: see code_by_tables."""
+
+    attributes: list[str]
+    rows: Int64s  # of the columns in the coded batch
+    least: Int64s
+    start: Int64s
+    length: Int64s
+    codes: Codes
+
+
 class SegmentEncoder:
     """Codes events by the constants of one segment, or of a table."""
 
@@ -140,8 +167,11 @@ class SegmentEncoder:
         """Return the events' codes; raises BadValue where events have several values of a single-valued attribute."""
         codes = np.empty((len(self.coders), source.size), np.int32)
         multiples: dict[int, MultipleCodes] = {}
-        for row, coder, position in zip(codes, self.coders, range(len(codes)), strict=True):
-            column = coder.column
+        done = self._code_where_they_lie(source, codes)
+        for position, coder in enumerate(self.coders):
+            if position in done:
+                continue
+            column, row = coder.column, codes[position]
             keys = source.keys(column)
             if keys is None or column.multiple:
                 row.fill(ABSENT_CODE)
@@ -152,6 +182,41 @@ class SegmentEncoder:
             else:
                 _lists_of_one(keys, coder, row)
         return CodedBatch(codes, multiples, seq, arrival)
+
+    def _code_where_they_lie(self, source: EventSource, codes: Codes) -> set[int]:
+        """Code the columns of integers that have a look-up table, all in one call; return their positions."""
+        tables = self._tables
+        if not source.size:
+            return set()
+        found = [source.address(attribute) for attribute in tables.attributes]
+        chosen = [number for number, address in enumerate(found) if address is not None]
+        if not chosen:
+            return set()
+        rows = tables.rows[chosen]
+        addresses = np.array([found[number] for number in chosen], np.int64)
+        code_by_tables(
+            rows, addresses, tables.least[chosen], tables.start[chosen], tables.length[chosen], tables.codes,
+            source.size, codes,
+        )  # fmt: skip
+        return set(rows.tolist())
+
+    @cached_property
+    def _tables(self) -> _Tables:
+        """The look-up tables of all single-valued columns of numbers that have one."""
+        chosen = [
+            (position, coder)
+            for position, coder in enumerate(self.coders)
+            if isinstance(coder.column.domain, NumericDomain) and not coder.column.multiple and len(coder.table)
+        ]
+        lengths = np.array([len(coder.table) for _, coder in chosen], np.int64)
+        return _Tables(
+            attributes=[coder.column.attribute for _, coder in chosen],
+            rows=np.array([position for position, _ in chosen], np.int64),
+            least=np.array([coder.table_start for _, coder in chosen], np.int64),
+            start=np.cumsum(lengths) - lengths,
+            length=lengths,
+            codes=np.concatenate([np.zeros(0, np.int32), *(coder.table for _, coder in chosen)]),
+        )
 
     def encode_one(self, event: Event, seq: Int64s | None = None, arrival: Int64s | None = None) -> CodedBatch:
         """Return the codes of one event, without the detour by columns."""
