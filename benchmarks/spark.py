@@ -1,6 +1,6 @@
 """Spark: matching Parquet events on local cores, beside the bare engine, Spark's own transport, and Spark SQL's ways.
 
-    python -m benchmarks.spark throughput [--sizes 10000,100000,1000000] [--cores 1,2] [--events 200000]
+    python -m benchmarks.spark throughput [--sizes 10000,100000,1000000] [--cores 1,2] [--events 800000]
     python -m benchmarks.spark sql        [--size 100000]
     python -m benchmarks.spark plot
 
@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
@@ -25,16 +25,23 @@ import pyarrow.parquet as parquet
 from benchmarks import spark_sql
 from benchmarks.results import FOLDER, store, stored
 from tocsin.bench.workloads import Workload, market
+from tocsin.pipeline.layout import Layout
+from tocsin.pipeline.match_batches import MatchBatches, Output
 from tocsin.pipeline.open_index import IndexReference, open_index
 from tocsin.pipeline.session import session
-from tocsin.pipeline.subscription_folder import read_manifest, write_folder
+from tocsin.pipeline.subscription_folder import read_manifest, read_schema, write_folder
+from tocsin.pipeline.write_matches import ListFile
 from tocsin.schema import EventType, NumericDomain, Schema, TextDomain, TypeAttribute
+from tocsin.schema.files import dumps
 from tocsin.spark import match, write_matches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BATCH = 5_000
+FILES = 8
+LISTS_OF = 10  # lists are made of one event in ten
+ALONE = 500  # events, for the Parquet writer alone
 
 
 def main() -> None:
@@ -44,7 +51,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="10000,100000,1000000")
     parser.add_argument("--size", type=int, default=100_000)
     parser.add_argument("--cores", default="2")
-    parser.add_argument("--events", type=int, default=100_000)
+    parser.add_argument("--events", type=int, default=800_000)
     options = parser.parse_args()
     if options.part == "plot":
         plot()
@@ -87,12 +94,9 @@ def throughput(spark: SparkSession, cores: int, size: int, events: int) -> None:
             bad = write_folder(folder / "index", lines, schema)
         assert not bad
         table = event_table(workload)
-        for part in range(8):  # several files, so that all cores get work
-            rows = table.slice(part * events // 8, events // 8)
-            (folder / "events").mkdir(exist_ok=True)
-            parquet.write_table(rows, folder / "events" / f"{part}.parquet")
-        frame = spark.read.parquet(str(folder / "events"))
-        figures = measure(frame, folder, table, cores)
+        write_events(folder / "events", table)
+        write_events(folder / "some", table.slice(0, events // LISTS_OF))
+        figures = measure(spark, folder, table, cores)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     row = {"workload": "market", "subscriptions": size, "events": events, "cores": cores, **figures}
@@ -100,30 +104,46 @@ def throughput(spark: SparkSession, cores: int, size: int, events: int) -> None:
     print(json.dumps(row), flush=True)
 
 
-def measure(frame: DataFrame, folder: Path, table: pa.Table, cores: int) -> dict[str, Any]:
-    """Return the rates of the bare engine, of Spark's transport alone, and of match() in its forms."""
+def write_events(folder: Path, table: pa.Table) -> None:
+    """Write events as several Parquet files, so that all cores get work."""
+    folder.mkdir()
+    for part in range(FILES):
+        first, last = (table.num_rows * at // FILES for at in (part, part + 1))
+        parquet.write_table(table.slice(first, last - first), folder / f"{part}.parquet")
+
+
+def measure(spark: SparkSession, folder: Path, table: pa.Table, cores: int) -> dict[str, Any]:
+    """Return the rates of the bare engine, of Spark's transport alone, and of match() in its forms.
+
+    Lists are measured over a part of the events, since each is thousands of ids long.
+    """
     index = folder / "index"
+    frame, some = (spark.read.parquet(str(folder / name)) for name in ("events", "some"))
     bare = bare_engine(index, table)
-    counts = match(frame, index, event_id="id", output="counts")
-    total = counts.groupBy().sum("matches").collect()[0][0]
+    started = time.perf_counter()
+    total = match(frame, index, event_id="id", output="counts").groupBy().sum("matches").collect()[0][0]
+    first_seconds = time.perf_counter() - started
     assert total == bare["matches"], f"{total} matches on Spark, {bare['matches']} by the engine"
-    seconds = {
-        "transport": timed(lambda: to_noop(frame.mapInArrow(_identity, frame.schema))),
-        "counts": timed(lambda: to_noop(match(frame, index, event_id="id", output="counts"))),
-        "lists_by_worker": timed(lambda: write_out(frame, index, folder)),
-        "lists_through_jvm": timed(lambda: to_noop(match(frame, index, event_id="id", output="lists"))),
+    rates = {
+        "transport": table.num_rows / timed(lambda: to_noop(frame.mapInArrow(_identity, frame.schema))),
+        "counts": table.num_rows / timed(lambda: to_noop(match(frame, index, event_id="id", output="counts"))),
+        "lists_by_worker": table.num_rows // LISTS_OF / timed(lambda: write_out(some, index, folder), 1),
+        "lists_through_jvm": table.num_rows // LISTS_OF / timed(lambda: to_noop(lists_of(some, index)), 1),
     }
-    events = table.num_rows
-    again = bare_engine(index, table)
-    bare_rate = max(bare["events_per_second"], again["events_per_second"])
-    rates = {f"{name}_events_per_second": events / value for name, value in seconds.items()}
+    rate = max(bare["events_per_second"], bare_engine(index, table)["events_per_second"])
+    matches = total / table.num_rows
     return {
-        "matches_per_event": total / events,
+        "matches_per_event": matches,
         "index_bytes": read_manifest(index).bytes,
-        "bare_one_core_events_per_second": bare_rate,
-        **rates,
-        "counts_share_of_bare": rates["counts_events_per_second"] / (bare_rate * cores),
-        "lists_share_of_bare": rates["lists_by_worker_events_per_second"] / (bare_rate * cores),
+        "first_run_seconds": first_seconds,  # workers start and map the index
+        "bare_one_core_events_per_second": rate,
+        "worker_function_one_core_events_per_second": worker_function(index, table),
+        "parquet_one_core_matches_per_second": parquet_alone(index, table, folder),
+        **{f"{name}_events_per_second": value for name, value in rates.items()},
+        "counts_share_of_bare": rates["counts"] / (rate * cores),
+        "counts_share_of_transport": rates["counts"] / rates["transport"],
+        "lists_share_of_bare": rates["lists_by_worker"] / (rate * cores),
+        "lists_matches_per_second": rates["lists_by_worker"] * matches,
     }
 
 
@@ -131,11 +151,43 @@ def bare_engine(index: Path, table: pa.Table) -> dict[str, Any]:
     """Return the engine's own rate in this process, on one core, batches as Spark would give them."""
     opened = open_index(IndexReference(str(index)))
     batches = table.drop_columns(["id"]).to_batches(max_chunksize=BATCH)
-    opened.match_columns(batches[0], None, None)  # kernels load here
+    opened.count_columns(batches[0], None, None)  # kernels load here
     started = time.perf_counter()
-    matches = sum(len(opened.match_columns(batch, None, None).ids) for batch in batches)
+    matches = sum(int(opened.count_columns(batch, None, None).sum()) for batch in batches)
     seconds = time.perf_counter() - started
     return {"matches": matches, "events_per_second": table.num_rows / seconds}
+
+
+def function_of(index: Path, table: pa.Table, form: Literal["counts", "lists"]) -> MatchBatches:
+    """Return what Spark's workers run."""
+    layout = Layout(plain=tuple(name for name in table.column_names if name != "id"))
+    schema = dumps(read_schema(index), "json")
+    return MatchBatches(IndexReference(str(index)), schema, layout, Output(form, ("id",)))
+
+
+def worker_function(index: Path, table: pa.Table) -> float:
+    """Return the events per second of what the workers run for counts, without Spark: the engine and admission."""
+    function = function_of(index, table, "counts")
+    started = time.perf_counter()
+    rows = sum(batch.num_rows for batch in function(iter(table.to_batches(max_chunksize=BATCH))))
+    assert rows == table.num_rows
+    return rows / (time.perf_counter() - started)
+
+
+def parquet_alone(index: Path, table: pa.Table, folder: Path) -> float:
+    """Return the matches per second of Arrow's Parquet writer by itself, on one core, as write_matches uses it."""
+    lists = list(function_of(index, table, "lists")(iter(table.slice(0, ALONE).to_batches(max_chunksize=BATCH))))
+    matches = sum(len(batch.column("subscriptions").values) for batch in lists)
+    file = ListFile(folder / "alone.parquet")
+    started = time.perf_counter()
+    for batch in lists:
+        file.add(batch)
+    file.close()
+    return matches / (time.perf_counter() - started)
+
+
+def lists_of(frame: DataFrame, index: Path) -> DataFrame:
+    return match(frame, index, event_id="id", output="lists")
 
 
 def write_out(frame: DataFrame, index: Path, folder: Path) -> None:

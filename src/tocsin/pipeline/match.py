@@ -6,10 +6,11 @@ the worker process keeps open. See docs/spark.md for the tutorial.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, ParamSpec
 
 from tocsin.errors import NotSupported, SchemaError
 from tocsin.pipeline.given_subscriptions import reference_of
@@ -38,66 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _EXPLANATION = "_tocsin_partitioning"
-
-
-def match(
-    events: DataFrame,
-    subscriptions: DataFrame | str | Path,
-    *,
-    schema: Schema | str | Path | None = None,
-    how: How = "auto",
-    output: Form = "pairs",
-    event_id: str | None = None,
-    keep: Sequence[str] | Literal["*"] | None = None,
-    event_columns: Sequence[str] | None = None,
-    event_json: str | None = None,
-    seq: str | None = None,
-    arrival: str | None = None,
-    conjunction: bool = False,
-    reasons: bool = False,
-    invalid: Invalid = "drop",
-    bad_subscriptions: Literal["fail", "skip"] = "fail",
-    folder: str | Path | None = None,
-    worker_bytes: int = DEFAULT_WORKER_BYTES,
-    shard_bytes: int | None = None,
-) -> DataFrame:
-    """Return which events satisfy which subscriptions.
-
-    Args:
-        events: An event a row; batch or streaming. The event is in the columns that the schema knows, or exactly in
-            `event_columns`, or in the one JSON or VARIANT column `event_json`.
-        subscriptions: A DataFrame (given_subscriptions.py says of which columns), a folder of subscriptions, or a store.
-        schema: A Schema or the file of one; by default that of the folder or the store.
-        how: Who gets what: "events", "shards", or "auto" by size; `explain_match(df)` tells what and why.
-        output: "pairs" (event, subscription), "lists" (one row an event), or "counts".
-        event_id: The column that names the event; kept in the output.
-        keep: Further columns to keep; "*" for all. Without `event_id` and `keep`, all are kept.
-        seq, arrival: Columns (long; arrival in microseconds) that make matching as-of, where subscriptions have
-            lifetimes: those of a store.
-        conjunction, reasons: Columns that say which alternative held, and the whole explanation as JSON. Pairs only.
-        invalid: What to do with a row that is no event by the schema: "drop" it, "keep" it with the reason in the
-            column `invalid`, or "fail".
-        bad_subscriptions: "fail", or "skip" those that are wrong.
-        folder: Where to write the segments of a DataFrame's subscriptions: a place that all workers see. By default a
-            temporary folder of this machine.
-        worker_bytes: The most that a worker should map before subscriptions are sharded.
-        shard_bytes: The size of a shard, by default worker_bytes.
-
-    Raises:
-        SchemaError, ParseError, FileError, NotSupported: at once, from the driver.
-    """
-    prepared = prepare_match(
-        events, subscriptions, schema=schema, how=how, output=output, event_id=event_id, keep=keep,
-        event_columns=event_columns, event_json=event_json, seq=seq, arrival=arrival, conjunction=conjunction,
-        reasons=reasons, invalid=invalid, bad_subscriptions=bad_subscriptions, folder=folder,
-        worker_bytes=worker_bytes, shard_bytes=shard_bytes,
-    )  # fmt: skip
-    output_of = prepared.function.output
-    matched = prepared.events.mapInArrow(prepared.function, _output_schema(events, output_of))
-    matched = _gathered(matched, output_of, prepared.partitioning)
-    setattr(matched, _EXPLANATION, prepared.partitioning)
-    matched.explain_match = lambda: explain_match(matched)  # type: ignore[attr-defined]
-    return matched
+_P = ParamSpec("_P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +72,31 @@ def prepare_match(
     worker_bytes: int = DEFAULT_WORKER_BYTES,
     shard_bytes: int | None = None,
 ) -> PreparedMatch:
-    """Return what match() with these arguments would run."""
+    """Return what match() runs to tell which events satisfy which subscriptions.
+
+    Args:
+        events: An event a row; batch or streaming. The event is in the columns that the schema knows, or exactly in
+            `event_columns`, or in the one JSON or VARIANT column `event_json`.
+        subscriptions: A DataFrame (given_subscriptions.py says of which columns), a folder of subscriptions, or a store.
+        schema: A Schema or the file of one; by default that of the folder or the store.
+        how: Who gets what: "events", "shards", or "auto" by size; `explain_match(df)` tells what and why.
+        output: "pairs" (event, subscription), "lists" (one row an event), or "counts".
+        event_id: The column that names the event; kept in the output.
+        keep: Further columns to keep; "*" for all. Without `event_id` and `keep`, all are kept.
+        seq, arrival: Columns (long; arrival in microseconds) that make matching as-of, where subscriptions have
+            lifetimes: those of a store.
+        conjunction, reasons: Columns that say which alternative held, and the whole explanation as JSON. Pairs only.
+        invalid: What to do with a row that is no event by the schema: "drop" it, "keep" it with the reason in the
+            column `invalid`, or "fail".
+        bad_subscriptions: "fail", or "skip" those that are wrong.
+        folder: Where to write the segments of a DataFrame's subscriptions: a place that all workers see. By default a
+            temporary folder of this machine.
+        worker_bytes: The most that a worker should map before subscriptions are sharded.
+        shard_bytes: The size of a shard, by default worker_bytes.
+
+    Raises:
+        SchemaError, ParseError, FileError, NotSupported: at once, from the driver.
+    """
     given = load(schema) if isinstance(schema, str | Path) else schema
     documents = conjunction or reasons
     if documents and output != "pairs":
@@ -146,6 +112,26 @@ def prepare_match(
     function = MatchBatches(reference, dumps(known, "json"), layout, out, seq, arrival, bool(partitioning.shards))
     beside = [*kept, *(name for name in (seq, arrival) if name is not None)]
     return PreparedMatch(_prepared(events, transported(events, layout), beside, partitioning), function, partitioning)
+
+
+def _as_dataframe(prepare: Callable[_P, PreparedMatch]) -> Callable[_P, DataFrame]:
+    """Return the function that takes the same arguments, and gives the matches themselves."""
+
+    @wraps(prepare)
+    def match(*arguments: _P.args, **options: _P.kwargs) -> DataFrame:
+        prepared = prepare(*arguments, **options)
+        output = prepared.function.output
+        matched = prepared.events.mapInArrow(prepared.function, _output_schema(prepared.events, output))
+        matched = _gathered(matched, output, prepared.partitioning)
+        setattr(matched, _EXPLANATION, prepared.partitioning)
+        matched.explain_match = lambda: explain_match(matched)  # type: ignore[attr-defined]
+        return matched
+
+    match.__name__ = match.__qualname__ = "match"
+    return match
+
+
+match = _as_dataframe(prepare_match)  # one signature for both; help(match) shows it
 
 
 def explain_match(matched: DataFrame) -> str:

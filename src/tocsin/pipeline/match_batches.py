@@ -90,14 +90,46 @@ class MatchBatches:
         if admission.rejected and self.output.invalid == "fail":
             row, error = next(iter(admission.rejected.items()))
             raise TocsinError(f"row {row} of a batch is not an event of the schema: {error}")
-        lists = self._find(index, admission, batch)
-        yield from self._rows(batch, lists, admission, index, schema)
+        if self.output.form == "counts":
+            yield self._counts(index, admission, batch)
+        elif self.output.form == "lists" and len(admission.rows) == batch.num_rows:
+            yield from self._lists(index, admission, batch)
+        else:
+            lists = self._find(index, admission, batch)
+            yield from self._rows(batch, lists, admission, index, schema)
 
-    def _find(self, index: OpenIndex, admission: Admission, batch: pa.RecordBatch) -> MatchLists:
-        seq, arrival = (
+    def _counts(self, index: OpenIndex, admission: Admission, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return one row an event; ids are never gathered."""
+        seq, arrival = self._as_of(batch)
+        rows = admission.rows
+        counts = np.zeros(batch.num_rows, np.int64)
+        counts[rows] = index.count_columns(admission.columns, *_chosen(rows, seq, arrival))
+        if admission.events:
+            slow = np.fromiter(admission.events, np.int64)
+            found = index.match_events(list(admission.events.values()), *_chosen(slow, seq, arrival))
+            counts[slow] = found.counts
+        reasons = rejection_texts(admission.rejected, batch.num_rows) if self.output.invalid == "keep" else None
+        return self._per_event(batch, MATCHES, counts, reasons, admission, 0)
+
+    def _lists(self, index: OpenIndex, admission: Admission, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield one row an event, as the engine finds them: the way of a batch whose rows are all plain columns."""
+        import pyarrow as pa
+
+        for first, lists in index.column_parts(admission.columns, *self._as_of(batch)):
+            found = _typed(MatchLists(lists.offset, lists.ids.astype(lists.out_type)), self.output.text_ids)
+            invalid = pa.nulls(len(lists), pa.string()) if self.output.invalid == "keep" else None
+            piece = batch.slice(first, len(lists))
+            yield self._per_event(piece, SUBSCRIPTIONS, found.list_array(), invalid, admission, first)
+
+    def _as_of(self, batch: pa.RecordBatch) -> list[Any]:
+        """Return the seqs and the arrivals, where they are given."""
+        return [
             None if name is None else np.asarray(batch.column(name).to_numpy(zero_copy_only=False), np.int64)
             for name in (self.seq, self.arrival)
-        )
+        ]
+
+    def _find(self, index: OpenIndex, admission: Admission, batch: pa.RecordBatch) -> MatchLists:
+        seq, arrival = self._as_of(batch)
         rows = admission.rows
         lists = index.match_columns(admission.columns, *_chosen(rows, seq, arrival)).spread(rows, batch.num_rows)
         if not admission.events:
@@ -127,23 +159,28 @@ class MatchBatches:
                 events = _events(admission, range(start, stop), schema) if self.output.explained else {}
                 yield self._pairs(piece, part, invalid, index, events)
             else:
-                yield self._per_event(piece, part, invalid, admission, start)
+                lists_of_part = _typed(part, self.output.text_ids).list_array()
+                yield self._per_event(piece, SUBSCRIPTIONS, lists_of_part, invalid, admission, start)
             start = stop
 
     def _per_event(
-        self, batch: pa.RecordBatch, lists: MatchLists, invalid: pa.Array | None, admission: Admission, start: int
+        self,
+        batch: pa.RecordBatch,
+        name: str,
+        found_of: Any,
+        invalid: pa.Array | None,
+        admission: Admission,
+        start: int,
     ) -> pa.RecordBatch:
+        """Return a row an event: what is kept, and what was found, which is the column `name`."""
         import pyarrow as pa
 
-        columns = {name: batch.column(name) for name in self.output.kept}
-        if self.output.form == "lists":
-            columns[SUBSCRIPTIONS] = _typed(lists, self.output.text_ids).list_array()
-        else:
-            columns[MATCHES] = pa.array(lists.counts, pa.int64())
+        columns = {kept: batch.column(kept) for kept in self.output.kept}
+        columns[name] = pa.array(found_of)
         if invalid is not None:
             columns[INVALID] = invalid
         found = pa.RecordBatch.from_pydict(columns)
-        dropped = [at for at in range(batch.num_rows) if start + at in admission.rejected] if invalid is None else []
+        dropped = [row - start for row in admission.rejected if invalid is None and 0 <= row - start < batch.num_rows]
         if not dropped:
             return found
         keep = np.ones(batch.num_rows, np.bool_)

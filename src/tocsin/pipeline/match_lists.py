@@ -26,6 +26,11 @@ class MatchLists:
         return len(self.offset) - 1
 
     @property
+    def out_type(self) -> np.dtype[Any]:
+        """The type of ids in the output: texts, or int64."""
+        return self.ids.dtype if self.ids.dtype == object else np.dtype(np.int64)
+
+    @property
     def counts(self) -> Longs:
         return np.diff(self.offset)
 
@@ -73,7 +78,9 @@ class MatchLists:
         """Return the ids as an Arrow array: int64, or strings."""
         import pyarrow as pa
 
-        return pa.array(self.ids, pa.string() if self.ids.dtype == object else pa.int64())
+        if self.ids.dtype == object:
+            return pa.array(self.ids, pa.string())
+        return pa.array(self.ids.astype(np.int64, copy=False))  # without a copy of what is int64 already
 
     def list_array(self) -> pa.Array:
         """Return one list per event."""

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tocsin.errors import NotSupported, UnknownSubscription
 from tocsin.index.encode import EventColumns, EventObjects, EventSource
@@ -62,6 +64,22 @@ class OpenIndex(ABC):
     @abstractmethod
     def match_events(self, events: Sequence[Event], seq: Longs | None, arrival: Longs | None) -> MatchLists:
         """Return the matches of admitted events."""
+
+    def column_parts(
+        self, columns: pa.RecordBatch, seq: Longs | None, arrival: Longs | None
+    ) -> Iterator[tuple[int, MatchLists]]:
+        """Yield the matches of events in canonical columns, a stretch of events at a time, with the first's number.
+
+        A stretch's arrays may be used again by the next one.
+        """
+        yield 0, self.match_columns(columns, seq, arrival)
+
+    def count_columns(self, columns: pa.RecordBatch, seq: Longs | None, arrival: Longs | None) -> Longs:
+        """Return how many subscriptions each event in canonical columns satisfies."""
+        counts = np.zeros(columns.num_rows, np.int64)
+        for first, lists in self.column_parts(columns, seq, arrival):
+            counts[first : first + len(lists)] = lists.counts
+        return counts
 
     @abstractmethod
     def document(self, id: Any) -> str:
@@ -135,6 +153,15 @@ class FolderIndex(OpenIndex):
 
     def match_events(self, events: Sequence[Event], seq: Longs | None, arrival: Longs | None) -> MatchLists:
         return self._match(EventObjects(events), seq, arrival)
+
+    def column_parts(
+        self, columns: pa.RecordBatch, seq: Longs | None, arrival: Longs | None
+    ) -> Iterator[tuple[int, MatchLists]]:
+        if not self.segments:
+            yield 0, self._match(EventColumns(columns, self._schema), seq, arrival)
+        elif columns.num_rows:
+            for part in self._matcher.match_source(EventColumns(columns, self._schema), seq=seq, arrival=arrival):
+                yield part.first, MatchLists(part.offset, part.ids)
 
     def _match(self, source: EventSource, seq: Longs | None, arrival: Longs | None) -> MatchLists:
         if not source.size or not self.segments:

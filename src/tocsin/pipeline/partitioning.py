@@ -92,11 +92,10 @@ def _spread(events: DataFrame) -> int | None:
 
     Only where asking costs nothing: a streaming DataFrame, and one of Spark Connect, stays as it is.
     """
-    if events.isStreaming:
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+    if events.isStreaming or not isinstance(events, ClassicDataFrame):
         return None
-    try:
-        cores = events.sparkSession.sparkContext.defaultParallelism
-        partitions = events.rdd.getNumPartitions()
-    except (AttributeError, NotImplementedError, RuntimeError):
-        return None
+    cores = events.sparkSession.sparkContext.defaultParallelism
+    partitions = events.rdd.getNumPartitions()
     return cores if 0 < partitions < cores else None

@@ -21,9 +21,10 @@ from tocsin.pipeline.match_batches import SUBSCRIPTIONS, MatchBatches
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as parquet
     from pyspark.sql import DataFrame
 
-ROWS_PER_GROUP = 20_000
+IDS_PER_GROUP = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +46,63 @@ class WriteMatches:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
-        import pyarrow.parquet as parquet
         from pyarrow import compute
 
         name = f"part-{uuid.uuid4().hex}.parquet"
-        writer, events, matches = None, 0, 0
+        file, events, matches, waiting = ListFile(Path(self.staging) / name), 0, 0, 0
         try:
             for batch in self.match(batches):
-                if writer is None:
-                    # Ids are too varied for a dictionary, and light compression costs less than the bytes it saves.
-                    place = str(Path(self.staging) / name)
-                    writer = parquet.ParquetWriter(place, batch.schema, compression="lz4", use_dictionary=False)
-                writer.write_table(pa.Table.from_batches([batch]), row_group_size=ROWS_PER_GROUP)
-                events += batch.num_rows
-                matches += compute.sum(compute.list_value_length(batch.column(SUBSCRIPTIONS))).as_py() or 0
+                found = compute.sum(compute.list_value_length(batch.column(SUBSCRIPTIONS))).as_py() or 0
+                events, matches, waiting = events + batch.num_rows, matches + found, waiting + found
+                file.add(batch)
+                if waiting >= IDS_PER_GROUP:
+                    file.write_group()
+                    waiting = 0
         finally:
-            if writer is not None:
-                writer.close()
-        if writer is not None:
+            file.close()
+        if events:
             yield pa.RecordBatch.from_pydict({"file": [name], "events": [events], "matches": [matches]})
+
+
+class ListFile:
+    """A Parquet file, written a row group at a time.
+
+    Ids that ascend are written as their differences, in one byte or two each: less to write than light compression
+    leaves, and in half the time. They are too varied for a dictionary, and nobody asks for the least or greatest.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self._writer: parquet.ParquetWriter | None = None
+        self._batches: list[pa.RecordBatch] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self._batches.append(batch)
+
+    def write_group(self) -> None:
+        import pyarrow as pa
+
+        if self._batches:
+            self._opened(self._batches[0].schema).write_table(pa.Table.from_batches(self._batches))
+            self._batches = []
+
+    def _opened(self, schema: pa.Schema) -> parquet.ParquetWriter:
+        import pyarrow as pa
+        import pyarrow.parquet as parquet
+
+        if self._writer is None:
+            numbers = pa.types.is_integer(schema.field(SUBSCRIPTIONS).type.value_type)
+            differences = {f"{SUBSCRIPTIONS}.list.element": "DELTA_BINARY_PACKED"} if numbers else None
+            self._writer = parquet.ParquetWriter(
+                str(self._place), schema, compression="none" if numbers else "lz4", use_dictionary=False,
+                write_statistics=False, column_encoding=differences,
+            )  # fmt: skip
+        return self._writer
+
+    def close(self) -> None:
+        self.write_group()
+        if self._writer is not None:
+            self._writer.close()
 
 
 def write_matches(events: DataFrame, subscriptions: Any, path: str | Path, **options: Any) -> Written:
