@@ -9,14 +9,13 @@ import pytest
 from tests.operators.generated import World
 from tocsin.errors import DuplicateSubscription, UnknownSubscription
 from tocsin.language.operator_semantics import evaluate_with
-from tocsin.operators.naive_schedule import NaiveSchedule
 from tocsin.operators.operator import operator
 from tocsin.operators.operator_matcher import OperatorMatcher
 from tocsin.operators.registry import Registry
+from tocsin.operators.schedules import SCHEDULES
 from tocsin.schema import Event
 from tocsin.schema.examples import load_example
 
-SCHEDULES = {"naive": NaiveSchedule}
 AUCTION = load_example("auction")
 
 
@@ -28,7 +27,7 @@ def item(price: int) -> Event:
 @pytest.mark.parametrize("seed", range(4))
 def test_the_answer_is_that_of_the_definition_whatever_the_schedule(schedule: str, seed: int) -> None:
     world = World(seed)
-    matcher = OperatorMatcher(world.schema, world.registry, SCHEDULES[schedule]())
+    matcher = OperatorMatcher(world.schema, world.registry, schedule)
     bound = {number: world.subscription() for number in range(60)}
     for number, subscription in bound.items():
         matcher.add(number, subscription)
@@ -79,7 +78,7 @@ def test_cheap_predicates_come_first_and_spare_the_operators() -> None:
     matcher = OperatorMatcher(AUCTION, Registry([costly]))
     matcher.subscribe("a", "item where price < 10 and costly()")
     matcher.subscribe("b", "item where price < 10 or costly()")
-    assert matcher.match(item(5)) == ["b", "a"]
+    assert sorted(matcher.match(item(5))) == ["a", "b"]
     assert matcher.match(item(50)) == ["b"]
     assert len(called) == 2
     called.clear()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from tocsin.cli import bench, db, demo, explain, index_commands, lab, match, parse, pipeline, schema
+from tocsin.cli import bench, db, demo, explain, index_commands, lab, match, operators, parse, pipeline, schema
 
 app = typer.Typer(
     name="tocsin",
@@ -22,6 +22,7 @@ app.add_typer(db.app, name="db")
 app.add_typer(index_commands.app, name="index")
 app.add_typer(bench.app, name="bench")
 app.add_typer(lab.app, name="lab")
+app.add_typer(operators.app, name="operators")
 app.add_typer(pipeline.app, name="pipeline")
 app.command("parse")(parse.parse)
 app.command("match")(match.match)

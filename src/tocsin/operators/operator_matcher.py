@@ -10,13 +10,13 @@ The answer is that of language/operator_semantics.py, whatever the schedule.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
-from tocsin.errors import DuplicateSubscription, UnknownSubscription
+from tocsin.errors import DuplicateSubscription, NotSupported, UnknownSubscription, did_you_mean, nearest
 from tocsin.language import BoundSubscription, Subscription
 from tocsin.language.syntax import NEVER, Node
 from tocsin.matching.columnar.matcher import ColumnarMatcher
@@ -25,7 +25,6 @@ from tocsin.operators.alternatives import alternatives
 from tocsin.operators.binding import variable_domains
 from tocsin.operators.conjunction import Conjunction, Substitution, compile_conjunction
 from tocsin.operators.event_evaluation import EventEvaluation
-from tocsin.operators.naive_schedule import NaiveSchedule
 from tocsin.operators.predicates import Predicates
 from tocsin.operators.problem import Int32s, Int64s, Problem, Schedule, Workload
 from tocsin.operators.registry import Registry
@@ -37,10 +36,12 @@ class OperatorMatcher(Matcher):
 
     name: ClassVar[str] = "operators"
 
-    def __init__(self, schema: Schema, registry: Registry, schedule: Schedule | None = None) -> None:
+    def __init__(self, schema: Schema, registry: Registry, schedule: str | Callable[[], Schedule] = "adaptive") -> None:
+        """Hold nothing yet; `schedule` is the name of one (schedules/), or makes one: it learns from these events."""
         super().__init__(schema)
         self.registry = registry
-        self.schedule: Schedule = schedule or NaiveSchedule()
+        self._new_schedule = schedule
+        self.schedule = _made(schedule)
         self.predicates = Predicates()
         self._cheap = ColumnarMatcher(schema)
         self._owned: dict[SubscriptionId, list[int]] = {}  # the alternatives of each subscription
@@ -98,7 +99,7 @@ class OperatorMatcher(Matcher):
         self._plan = None
 
     def snapshot(self) -> OperatorMatcher:
-        copy = OperatorMatcher(self.schema, self.registry, self.schedule)
+        copy = OperatorMatcher(self.schema, self.registry, self._new_schedule)
         copy.predicates = self.predicates
         copy._cheap = self._cheap.snapshot()
         copy._owned = {id: list(numbers) for id, numbers in self._owned.items()}
@@ -123,10 +124,14 @@ class OperatorMatcher(Matcher):
 
         Such an operator is evaluated, at the first need, for all events of the batch that may need it.
         """
+        return [list(found) for found in self.match_batch_with_bindings(events)]
+
+    def match_batch_with_bindings(self, events: Sequence[Event]) -> list[dict[SubscriptionId, Substitution]]:
+        """Return the matches of each event with their bindings, as `match_batch` finds them."""
         plan = self._current()
         left = [self._left(event, plan) for event in events]
         waiting = _Batch(left, self)
-        return [list(self._decide(each, waiting)) for each in left]
+        return [self._decide(each, waiting) for each in left]
 
     def _left(self, event: Event, plan: _Plan) -> _Left:
         """Return what the cheap parts leave to be decided for an event."""
@@ -174,6 +179,18 @@ class OperatorMatcher(Matcher):
             self._plan = _Plan(self._next, self._conjunctions, self._owner, self.predicates)
             self.schedule.prepare(self._plan.workload, self.predicates.grown_statistics())
         return self._plan
+
+
+def _made(schedule: str | Callable[[], Schedule]) -> Schedule:
+    """Return a new schedule; raises NotSupported for a name that there is none of."""
+    if not isinstance(schedule, str):
+        return schedule()
+    from tocsin.operators.schedules import SCHEDULES
+
+    if schedule not in SCHEDULES:
+        hint = did_you_mean(nearest(schedule, SCHEDULES))
+        raise NotSupported(f"there is no schedule {schedule!r}{hint}; there are: {', '.join(SCHEDULES)}")
+    return SCHEDULES[schedule]()
 
 
 class _Plan:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
+from pathlib import Path
 
 from tocsin.errors import BadDefinition, UnknownOperator
 from tocsin.language import BoundSubscription, Subscription
@@ -36,11 +37,15 @@ class Registry:
             self.add(entry)
 
     @classmethod
-    def installed(cls) -> Registry:
-        """Return the registry of the built-in operators, and of those that installed packages offer."""
-        from tocsin.operators.builtin import builtin_operators
+    def installed(cls, settings: Path | None = None) -> Registry:
+        """Return the registry of the built-in operators, and of those that installed packages offer.
 
-        registry = cls(builtin_operators())
+        Which built-in ones there are, and on what they work, a settings file may say (builtin/settings.py).
+        """
+        from tocsin.operators.builtin import builtin_operators
+        from tocsin.operators.builtin.settings import configured_operators
+
+        registry = cls(builtin_operators() if settings is None else configured_operators(settings))
         for point in entry_points(group=GROUP):
             for found in _offered(point.name, point.load()):
                 registry.add(found)

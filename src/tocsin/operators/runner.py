@@ -10,10 +10,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import Any
 
 from tocsin.errors import BadValue, shown
@@ -22,7 +23,6 @@ from tocsin.operators.operator import Operator, Row
 from tocsin.schema import Event, Value
 
 MAX_ROWS = 1_000  # bindings of one call; more is a failure, since they are joined with those of other calls
-THREADS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,9 @@ class Runner:
     """Calls operators; close it to let its threads and processes go."""
 
     counts: dict[str, Counts] = field(default_factory=dict)
-    _threads: ThreadPoolExecutor | None = None
     _processes: ProcessPoolExecutor | None = None
+    _own: threading.local = field(default_factory=threading.local)  # the worker of each thread that calls
+    _workers: list[_Worker] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, pattern: Pattern, event: Event) -> Outcome:
@@ -83,12 +84,13 @@ class Runner:
         return outcomes
 
     def close(self) -> None:
-        """Let threads and processes go; those that hang are left behind."""
+        """Let threads and processes go; threads that hang are left behind, and end with the process."""
         with self._lock:
-            pools, self._threads, self._processes = (self._threads, self._processes), None, None
-        for pool in pools:
-            if pool is not None:
-                pool.shutdown(wait=False, cancel_futures=True)
+            workers, self._workers = self._workers, []
+        for worker in workers:
+            worker.dismiss()
+        self._own = threading.local()
+        self._drop_processes()
 
     def __getstate__(self) -> dict[str, object]:
         """Pools stay behind: a copy in a Spark worker makes its own."""
@@ -104,39 +106,45 @@ class Runner:
             return function(*arguments)
         if operator.runs == "process":
             function = _Reference(function.__module__, function.__qualname__)
-        future: Future[Any] = self._pool(operator).submit(function, *arguments)
+        submit = self._process_pool().submit if operator.runs == "process" else self._worker().submit
+        future: Future[Any] = submit(function, *arguments)
         try:
             return future.result(limit)
         except FutureTimeout:
             if not future.done():
-                self._leave_behind(operator, future)
+                self._leave_behind(operator)
                 raise _TookTooLong(limit) from None
             raise
         except BrokenProcessPool:
             self._drop_processes()
             raise
 
-    def _pool(self, operator: Operator) -> Executor:
+    def _worker(self) -> _Worker:
+        """Return the thread that runs operators for this one."""
+        if getattr(self._own, "worker", None) is None:
+            worker = self._own.worker = _Worker()
+            with self._lock:
+                self._workers.append(worker)
+        found: _Worker = self._own.worker
+        return found
+
+    def _process_pool(self) -> ProcessPoolExecutor:
         with self._lock:
-            if operator.runs == "process":
-                if self._processes is None:
-                    from multiprocessing import get_context
+            if self._processes is None:
+                from multiprocessing import get_context
 
-                    self._processes = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
-                return self._processes
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="operator")
-            return self._threads
+                self._processes = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+            return self._processes
 
-    def _leave_behind(self, operator: Operator, future: Future[Any]) -> None:
+    def _leave_behind(self, operator: Operator) -> None:
         """Make sure that what hangs does not keep later calls waiting: a process ends, a thread goes on by itself."""
         if operator.runs == "process":
             self._drop_processes()
-        elif not future.cancel():
-            with self._lock:
-                pool, self._threads = self._threads, None
-            if pool is not None:
-                pool.shutdown(wait=False, cancel_futures=True)
+            return
+        worker, self._own.worker = self._own.worker, None
+        worker.dismiss()
+        with self._lock:
+            self._workers.remove(worker)
 
     def _drop_processes(self) -> None:
         with self._lock:
@@ -164,6 +172,32 @@ class Runner:
                     counts.failures += 1
                     counts.timeouts += outcome.failure.startswith(_LATE)
                     counts.last_failure = outcome.failure
+
+
+class _Worker:
+    """A thread that does one thing after the other. It ends with the process even while it hangs."""
+
+    def __init__(self) -> None:
+        self._waiting: SimpleQueue[tuple[Future[Any], Any, tuple[Any, ...]] | None] = SimpleQueue()
+        threading.Thread(target=self._work, name="operator", daemon=True).start()
+
+    def submit(self, function: Any, *arguments: Any) -> Future[Any]:
+        """Return the future of calling the function."""
+        future: Future[Any] = Future()
+        self._waiting.put((future, function, arguments))
+        return future
+
+    def dismiss(self) -> None:
+        """Let the thread end after what it does now."""
+        self._waiting.put(None)
+
+    def _work(self) -> None:
+        while (given := self._waiting.get()) is not None:
+            future, function, arguments = given
+            try:
+                future.set_result(function(*arguments))
+            except BaseException as error:  # noqa: BLE001 - it is raised again where the result is asked for
+                future.set_exception(error)
 
 
 @dataclass(frozen=True, slots=True)

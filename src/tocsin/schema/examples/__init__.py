@@ -1,4 +1,4 @@
-"""Schemas to start from: `thesis`, the sample of the Event Notification System thesis, and `auction`, the demo's."""
+"""Schemas to start from: `thesis` (the sample of the Event Notification System thesis), `auction` and `cameras` (demos)."""
 
 from __future__ import annotations
 
