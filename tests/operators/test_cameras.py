@@ -55,7 +55,7 @@ def test_the_subscriptions_of_the_paper_match_what_was_drawn(
         assert found == wanted(scene), scene
         if number < 4:
             assert found == {name for name, each in bound.items() if evaluate_with(registry, each, event)}
-        seen |= found
+        seen |= set(map(str, found))
     assert seen == set(SUBSCRIPTIONS)
     assert all(not counts.failures for counts in registry.runner.counts.values())
     assert matcher.work.details["evaluations"] < 60 * len(matcher.predicates)

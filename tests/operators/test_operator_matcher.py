@@ -166,3 +166,15 @@ def test_ids_are_held_once() -> None:
     with pytest.raises(UnknownSubscription):
         matcher.remove("b")
     assert matcher.match(item(1)) == ["a"]
+
+
+def test_bindings_that_are_too_many_to_be_joined_are_given_up_and_counted() -> None:
+    @operator(outputs={"n": int})
+    def many(_event: Event) -> range:
+        return range(900)
+
+    matcher = OperatorMatcher(AUCTION, Registry([many]))
+    matcher.subscribe("hard", "many(?a) and many(?b) and many(?c) and ?a + ?b + ?c < 0")
+    matcher.subscribe("easy", "many(?a) and many(?b) and ?a = 899 and ?b = 3")
+    assert matcher.match(item(1)) == ["easy"]
+    assert matcher.work.details["given_up"] == 1

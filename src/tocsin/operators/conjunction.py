@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 
 from tocsin.errors import FormulaFailed
 from tocsin.language.formula import ConditionFormula, Scope
@@ -22,8 +23,13 @@ from tocsin.operators.operator import Operator, Row
 from tocsin.operators.predicates import Predicates
 from tocsin.schema import Domain, Value
 
+MAX_TRIED = 100_000  # substitutions of one conjunction and event; see GivenUp
 Substitution = dict[str, Value]
 Solutions = Callable[[int], tuple[Row, ...] | None]  # of a predicate, by number; None where it failed
+
+
+class GivenUp(Exception):
+    """The bindings of a conjunction are too many to be tried; the conjunction has no answer for that event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,27 +55,32 @@ class Conjunction:
         return not self.finders and not self.constraints
 
     def joint(self, solutions: Solutions) -> Substitution | None:
-        """Return a substitution that satisfies everything, or None; all members are known to hold.
+        """Return a substitution that satisfies everything, or None; raises GivenUp after MAX_TRIED.
 
+        All members are known to hold.
         Excluders are asked only for substitutions that satisfy all else, so that they are evaluated late or never.
         """
         if not self._constraints_hold({}, None):
             return None
-        for found in self._joined(solutions, 0, {}):
+        for found in self._joined(solutions, 0, {}, count(1)):
             if all(self._excludes_not(member, found, solutions) for member in self.excluders):
                 return found
         return None
 
-    def _joined(self, solutions: Solutions, at: int, given: Substitution) -> Iterator[Substitution]:
+    def _joined(
+        self, solutions: Solutions, at: int, given: Substitution, tried: Iterator[int]
+    ) -> Iterator[Substitution]:
         """Yield the substitutions that extend `given` by solutions of the finders from `at` on."""
         if at == len(self.finders):
             yield given
             return
         finder = self.finders[at]
         for row in solutions(finder.predicate) or ():
+            if next(tried) > MAX_TRIED:
+                raise GivenUp
             extended = _extended(given, finder.variables, row)
             if extended is not None and self._constraints_hold(extended, given):
-                yield from self._joined(solutions, at + 1, extended)
+                yield from self._joined(solutions, at + 1, extended, tried)
 
     def _constraints_hold(self, given: Substitution, before: Substitution | None) -> bool:
         """Return whether the constraints hold that could not be asked about before."""

@@ -23,7 +23,7 @@ from tocsin.matching.columnar.matcher import ColumnarMatcher
 from tocsin.matching.matcher import Matcher, SubscriptionId
 from tocsin.operators.alternatives import alternatives
 from tocsin.operators.binding import variable_domains
-from tocsin.operators.conjunction import Conjunction, Substitution, compile_conjunction
+from tocsin.operators.conjunction import Conjunction, GivenUp, Substitution, compile_conjunction
 from tocsin.operators.event_evaluation import EventEvaluation
 from tocsin.operators.predicates import Predicates
 from tocsin.operators.problem import Int32s, Int64s, Problem, Schedule, Workload
@@ -166,12 +166,17 @@ class OperatorMatcher(Matcher):
         details["evaluations"] = details.get("evaluations", 0) + len(evaluation.evaluated)
         return found
 
-    @staticmethod
-    def _joint(conjunction: Conjunction, evaluation: EventEvaluation) -> Substitution | None:
+    def _joint(self, conjunction: Conjunction, evaluation: EventEvaluation) -> Substitution | None:
         """Return a substitution that satisfies a conjunction whose members held."""
         if any(negated and evaluation.failed(predicate) for predicate, negated in conjunction.members):
             return None  # a failure is no answer, so its negation is none either
-        return {} if conjunction.is_decided_by_members else conjunction.joint(evaluation.solutions)
+        if conjunction.is_decided_by_members:
+            return {}
+        try:
+            return conjunction.joint(evaluation.solutions)
+        except GivenUp:
+            self.work.details["given_up"] = self.work.details.get("given_up", 0) + 1
+            return None
 
     def _current(self) -> _Plan:
         """Return the plan for the subscriptions of this moment."""
