@@ -5,16 +5,18 @@ Thirty columns as thirty arrays would be thirty calls of a kernel; their address
 
 # Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
 # ruff: noqa: ARG001 - intrinsics declare the arguments of what they generate
-# mypy: disable-error-code="arg-type, assignment, operator, return-value, no-any-return, call-arg, unreachable, var-annotated, no-untyped-call, attr-defined, call-overload, misc"
+# mypy: disable-error-code="arg-type, assignment, operator, return-value, no-any-return, call-arg, unreachable, var-annotated, no-untyped-call, attr-defined, call-overload, misc, no-redef"
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 from numba import types
+from numba.core import config
 from numba.extending import intrinsic
 
 from tocsin.index.jit import lean_kernel
@@ -33,6 +35,13 @@ def int64_at(typing: Any, address: Any, index: Any) -> Any:
         return builder.load(builder.gep(start, [args[1]]), align=8)
 
     return types.int64(types.int64, types.uint64), generate
+
+
+if config.DISABLE_JIT:
+
+    def int64_at(address: int, index: int) -> int:
+        """Return the index-th int64 from an address on."""
+        return ctypes.c_int64.from_address(int(address) + 8 * int(index)).value
 
 
 @lean_kernel

@@ -1,12 +1,14 @@
 """Bits: 64x64 transposition, bit counting and vector compression for the kernels.
 
 The transposition is plain LLVM vector code, which any CPU runs. `append_selected` needs AVX2 to be fast; without it a
-portable version takes its place, chosen once, at import.
+portable version takes its place, chosen once, at import. Where Numba is told to compile nothing (NUMBA_DISABLE_JIT=1),
+plain Python takes the place of what only a compiler can run: slow, with every bound checked, and the reference of the
+tests.
 """
 
 # Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
 # ruff: noqa: ARG001 - intrinsics declare the arguments of what they generate
-# mypy: disable-error-code="arg-type, assignment, operator, return-value, no-any-return, call-arg, unreachable, var-annotated, no-untyped-call, attr-defined, call-overload, misc"
+# mypy: disable-error-code="arg-type, assignment, operator, return-value, no-any-return, call-arg, unreachable, var-annotated, no-untyped-call, attr-defined, call-overload, misc, no-redef"
 
 from __future__ import annotations
 
@@ -168,6 +170,30 @@ def _selected_lanes() -> Numbers:
 _LANES = _selected_lanes()
 
 
+if config.DISABLE_JIT:
+
+    def count_zeros(word: np.uint64) -> int:
+        """Return the number of trailing zero bits of a word that is not 0."""
+        bits = int(word)
+        return (bits & -bits).bit_length() - 1
+
+    def count_ones(word: np.uint64) -> int:
+        """Return the number of bits set in a word."""
+        return int(word).bit_count()
+
+    def transpose(source: Words, start: int, target: Words, at: int, stride: int) -> None:
+        """Write 64 words: bit r of target[at + e * stride] = bit e of source[start + r], for e, r in 0..63."""
+        bits = np.unpackbits(source[start : start + 64].view(np.uint8), bitorder="little").reshape(64, 64)
+        words = np.packbits(bits.T.copy(), axis=1, bitorder="little").view(np.uint64).reshape(-1)
+        for e in range(64):
+            target[at + e * stride] = words[e]
+
+    def copy_8(source: Numbers, start: int, target: Numbers, at: int) -> None:
+        """target[at : at + 8] = source[start : start + 8], for int32."""
+        for z in range(8):
+            target[at + z] = source[start + z]
+
+
 @inlined
 def append_selected_portable(word: np.uint64, numbers: Numbers, row: int, out: Numbers, p: int) -> int:
     """Append numbers[row + bit] for each bit set in the word; return the new end."""
@@ -194,4 +220,4 @@ def append_selected_avx2(word: np.uint64, numbers: Numbers, row: int, out: Numbe
     return p
 
 
-append_selected = append_selected_avx2 if HAS_AVX2 else append_selected_portable
+append_selected = append_selected_avx2 if HAS_AVX2 and not config.DISABLE_JIT else append_selected_portable
