@@ -51,6 +51,7 @@ class ConjunctionPlan:
     access: tuple[str, ...]  # empty: the root cluster
     cluster_rows: int
     residual_atoms: int
+    visited: float  # the share of events that are expected to visit the cluster
 
 
 def describe_schemas(segment: Segment) -> list[tuple[str, ...]]:
@@ -69,8 +70,12 @@ def _describe(segment: Segment, schema: int) -> tuple[str, ...]:
     return tuple(names)
 
 
-def plan_of(segment: Segment, number: int) -> list[ConjunctionPlan]:
-    """Return the plan of each conjunction of a subscription."""
+def plan_of(segment: Segment, number: int, visited: npt.NDArray[np.float64] | None = None) -> list[ConjunctionPlan]:
+    """Return the plan of each conjunction of a subscription.
+
+    `visited` is the share of events that visit each block. Without it, events are taken to be as the subscriptions are:
+    a key that one in ten rows of an access schema has is one that an event in ten has.
+    """
     schema_of, _ = block_keys(segment)
     stripe_row, block_stripe = segment.section(Section.STRIPE_ROW), segment.section(Section.BLOCK_STRIPE)
     block_row = stripe_row[block_stripe]
@@ -88,7 +93,14 @@ def plan_of(segment: Segment, number: int) -> list[ConjunctionPlan]:
         at = int(segment.section(Section.STRIPE_DATA)[stripe]) + int(row - stripe_row[stripe]) * width
         residual = int((segment.section(Section.ATOMS)[at : at + width] > 1).sum())
         access = _describe(segment, schema_of[block]) if schema_of[block] >= 0 else ()
-        plans.append(ConjunctionPlan(access, int(block_row[last + 1] - block_row[first]), residual))
+        rows = int(block_row[last + 1] - block_row[first])
+        if not access:
+            share = 1.0
+        elif visited is None:
+            share = rows / int(np.diff(block_row)[schema_of == schema_of[block]].sum())
+        else:
+            share = float(visited[first])
+        plans.append(ConjunctionPlan(access, rows, residual, share))
     return plans
 
 

@@ -169,11 +169,11 @@ class Segment:
         """Return per row whether it is alive."""
         return rows_alive(self.buffer, self.directory)
 
-    def plan(self, number: int) -> list[ConjunctionPlan]:
-        """Return how each conjunction of a subscription is found."""
+    def plan(self, number: int, visited: npt.NDArray[np.float64] | None = None) -> list[ConjunctionPlan]:
+        """Return how each conjunction of a subscription is found, given the share of events that visit each block."""
         from tocsin.index.explain import plan_of
 
-        return plan_of(self, number)
+        return plan_of(self, number, visited)
 
     def check(self) -> None:
         """Assert every invariant of the layout."""

@@ -62,6 +62,10 @@ def test_a_plan_tells_how_a_subscription_is_found() -> None:
     (plan,) = matcher.plan(7)
     assert plan.access == ("a",)
     assert plan.cluster_rows == 10
+    assert plan.visited == pytest.approx(1 / 500)
+    batch = pa.RecordBatch.from_pydict({"a": [7 if row % 4 == 0 else 9 for row in range(2_000)]})
+    list(matcher.match_arrow(batch))
+    assert [matcher.plan(id)[0].visited for id in (7, 9, 11)] == [0.25, 0.75, 0.0]
     with pytest.raises(UnknownSubscription):
         matcher.plan("nobody")
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ from tocsin.matching.columnar.checks import Checks
 from tocsin.matching.columnar.code_text import predicate_text
 from tocsin.matching.columnar.matches import Matches, in_sequence, joined
 from tocsin.matching.columnar.near_misses import near_misses
-from tocsin.matching.columnar.segment_matcher import SegmentMatcher
+from tocsin.matching.columnar.segment_matcher import SegmentMatcher, visited_share
 from tocsin.matching.matcher import Matcher, SubscriptionId
 from tocsin.schema import Event, Schema, Value
 
@@ -55,6 +55,14 @@ class NearMatch:
     attribute: str
     wanted: str  # the predicate, in words
     actual: tuple[Value, ...] | None  # what the event has; None where it does not bind the attribute
+
+
+class CodedEvents(NamedTuple):
+    """A batch of events as the tiers of one moment read it."""
+
+    source: EventSource
+    readers: Sequence[_TierReader]
+    coded: Sequence[CodedBatch]
 
 
 class ColumnarMatcher(Matcher):
@@ -148,11 +156,19 @@ class ColumnarMatcher(Matcher):
         output_ids: int = OUTPUT_IDS,
     ) -> Iterator[Matches]:
         """Yield the matches of a batch of events, in chunks; `threads` share the events among them."""
-        readers = self._current()
-        self.work.events += source.size
         if source.size >= SAMPLE:
             self.index.sample = source.sample(SAMPLE)
-        coded = [reader.tier.encoder.encode(source, seq, arrival) for reader in readers]
+        yield from self.match_coded(self.code(source, seq, arrival), threads=threads, output_ids=output_ids)
+
+    def code(self, source: EventSource, seq: Int64s | None = None, arrival: Int64s | None = None) -> CodedEvents:
+        """Return the events in the code spaces of the tiers of this moment."""
+        readers = self._current()
+        return CodedEvents(source, readers, [reader.tier.encoder.encode(source, seq, arrival) for reader in readers])
+
+    def match_coded(self, events: CodedEvents, *, threads: int = 1, output_ids: int = OUTPUT_IDS) -> Iterator[Matches]:
+        """Yield what match_source yields, for events that are coded already."""
+        source, readers, coded = events
+        self.work.events += source.size
         if len(readers) == 1 and threads == 1:
             parts = readers[0].match(coded[0], source, 0, output_ids)
         else:
@@ -179,11 +195,16 @@ class ColumnarMatcher(Matcher):
         return found[:limit]
 
     def plan(self, id: SubscriptionId) -> list[ConjunctionPlan]:
-        """Return how each conjunction of a subscription is found; raises UnknownSubscription."""
+        """Return how each conjunction of a subscription is found; raises UnknownSubscription.
+
+        How many events visit its cluster is estimated from events that were matched before, where there were enough.
+        """
         for tier in reversed(self.index.tiers()):
             number = tier.number_of(id)
             if number is not None:
-                return tier.segment.plan(number)
+                sample = self.index.sample
+                coded = None if sample is None else tier.encoder.encode(sample)
+                return tier.segment.plan(number, None if coded is None else visited_share(tier.segment, coded))
         raise UnknownSubscription(id)
 
     def _count_work(self) -> None:

@@ -56,6 +56,20 @@ class WorkCounters:
     words: int  # words or bytes of atoms read
 
 
+def visited_share(segment: Segment, batch: CodedBatch) -> npt.NDArray[np.float64]:
+    """Return for each block of the segment which share of the events visits it."""
+    events = lay_out(segment, batch)
+    visits = np.zeros(2 * batch.size + 2, np.uint64)
+    while True:
+        n = probe(segment.buffer, segment.directory, events.slots, events.offset, events.codes, 0, batch.size, visits)
+        if n >= 0:
+            break
+        visits = np.zeros(2 * len(visits), np.uint64)
+    # An event with several values may find a block by more than one of them.
+    blocks = (np.unique(visits[:n]) >> np.uint64(32)).astype(np.int64)
+    return np.bincount(blocks, minlength=segment.scalar(Scalar.BLOCKS)) / max(1, batch.size)
+
+
 class SegmentMatcher:
     """Matches coded events against one segment; not to be shared by threads (give each its own Workspace)."""
 
