@@ -9,6 +9,7 @@ PARTS = (
     ["benchmarks.bulk"],
     ["benchmarks.match", "--sizes", "100000,1000000"],
     ["benchmarks.churn"],
+    ["benchmarks.cold_start"],
 )
 
 
