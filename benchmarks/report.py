@@ -84,8 +84,8 @@ def _beside(measurements: list[dict[str, Any]]) -> str:
         "What each time holds: ours of the *whole path* everything from Arrow columns (int64, plain strings) to one list of ids",
         "for each event; ours *coded* the same without turning values into codes. The prototype is given int32 columns whose texts",
         "are numbered already, turns these into codes of its own within its time, and writes a list for each event and cluster.",
-        "So like for like lies between the two ratios. A *coded* below *whole path* is no work, but a machine that was slower in",
-        "that stretch: single ratios are good to about a fifth.\n",
+        "So like for like lies between the two ratios. A *coded* below *whole path* is not more work, most likely a machine that",
+        "was slower in that stretch: single ratios are good to about a fifth.\n",
         "| workload | subscriptions | prototype, events/s | whole path | coded |",
         "|---|---|---|---|---|",
     ]
