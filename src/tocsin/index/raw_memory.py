@@ -23,7 +23,6 @@ from tocsin.index.jit import lean_kernel
 
 Int64s = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
-EVENTS_AT_ONCE = 1_024  # whose codes stay in the cache while all columns are coded
 
 
 @intrinsic
@@ -36,6 +35,8 @@ def int64_at(typing: Any, address: Any, index: Any) -> Any:
 
     return types.int64(types.int64, types.uint64), generate
 
+
+EVENTS_AT_ONCE = 1_024  # whose codes stay in the cache while all columns are coded
 
 if config.DISABLE_JIT:
 
