@@ -44,7 +44,7 @@ def test_it_needs_fewer_evaluations_than_sequential_and_sub_order(setting: Setti
 def test_it_learns_from_nothing_what_the_others_are_told(setting: Setting) -> None:
     made = PaperWorkload.of(setting)
     events = made.events(30)
-    learning = run_on(Adaptive(), made.workload, events, made.statistics(1.0, known=False), learn_cost=1.0)
+    learning = run_on(Adaptive(), made.workload, events, made.statistics(1.0, known=False), learn=True)
     told = run_on(SubOrder(), made.workload, events[-5:], made.statistics(1.0, known=True))
     sequential = run_on(Sequential(), made.workload, events, made.statistics(1.0, known=True))
     assert np.mean(learning.evaluations[-5:]) <= told.mean_evaluations

@@ -2,7 +2,7 @@
 
 Operators are simulated: an evaluation looks the answer up and is charged a stated cost. Total seconds per event are
 the measured time of the schedule itself (preparation shared among the paper's 1000 events, the look-ups included) plus
-cost * evaluations. Answers are compared with the definition on every event.
+the costs charged. Answers are compared with the definition on every event.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tocsin.operators.evaluation.workloads import PaperWorkload, Setting, matching
-from tocsin.operators.problem import Bools, Problem, Schedule, Statistics, Workload
+from tocsin.operators.problem import Bools, Float64s, Problem, Schedule, Statistics, Workload
 
 PAPER_EVENTS = 1_000
 
@@ -23,9 +23,10 @@ PAPER_EVENTS = 1_000
 class Run:
     """What one schedule did on one workload."""
 
-    evaluations: list[int]  # per event
+    evaluations: list[float]  # per event; whole numbers but for bounds
     prepare_seconds: float
     event_seconds: list[float]  # per event, without the cost of the operators
+    operator_seconds: list[float]  # per event, the costs charged
 
     @property
     def mean_evaluations(self) -> float:
@@ -36,53 +37,55 @@ class Run:
         """Seconds per event that the schedule itself takes."""
         return self.prepare_seconds / PAPER_EVENTS + float(np.mean(self.event_seconds))
 
-    def total_seconds(self, cost_seconds: float) -> float:
-        """Seconds per event with operators of this cost."""
-        return self.ordering_seconds + cost_seconds * self.mean_evaluations
+    @property
+    def total_seconds(self) -> float:
+        """Seconds per event, operators included."""
+        return self.ordering_seconds + float(np.mean(self.operator_seconds))
 
 
 class Simulated:
-    """Operators that know the answers: counts evaluations, and refuses to be asked twice."""
+    """Operators that know the answers: notes what it is asked for."""
 
-    def __init__(self, truth: Bools, statistics: Statistics | None = None, cost_seconds: float = 0.0) -> None:
-        self._truth = truth.tolist()
-        self._statistics, self._cost = statistics, cost_seconds
+    def __init__(self, truth: Bools) -> None:
+        self._truth: list[bool] = truth.tolist()
         self.asked: list[int] = []
 
     def __call__(self, predicate: int) -> bool:
         self.asked.append(predicate)
-        answer: bool = self._truth[predicate]
-        if self._statistics is not None:
-            self._statistics.observe(predicate, answer, self._cost)
-        return answer
+        return self._truth[predicate]
 
     def check(self) -> None:
         """Assert that no predicate was asked for twice."""
         assert len(set(self.asked)) == len(self.asked), "a predicate was evaluated twice for one event"
 
+    def tell(self, statistics: Statistics, cost: Float64s) -> None:
+        """Note all evaluations, as the matcher does one by one."""
+        for predicate in self.asked:
+            statistics.observe(predicate, self._truth[predicate], float(cost[predicate]))
+
 
 def run_on(
-    schedule: Schedule,
-    workload: Workload,
-    events: Iterable[Bools],
-    statistics: Statistics,
-    *,
-    learn_cost: float | None = None,
+    schedule: Schedule, workload: Workload, events: Iterable[Bools], statistics: Statistics, *, learn: bool = False
 ) -> Run:
-    """Run the schedule; with `learn_cost` the evaluations are noted in the statistics, at that many seconds each."""
+    """Run the schedule on operators of the declared cost; with `learn` the statistics take note of the evaluations."""
     began = time.perf_counter()
     schedule.prepare(workload, statistics)
     prepared = time.perf_counter() - began
-    counts, seconds = [], []
+    cost = statistics.declared_cost
+    run = Run([], prepared, [], [])
     for truth in events:
-        evaluate = Simulated(truth, None if learn_cost is None else statistics, learn_cost or 0.0)
+        evaluate = Simulated(truth)
+        problem = Problem.whole(workload, statistics)
         began = time.perf_counter()
-        held = schedule.run(Problem.whole(workload, statistics), evaluate)
-        seconds.append(time.perf_counter() - began)
+        held = schedule.run(problem, evaluate)
+        run.event_seconds.append(time.perf_counter() - began)
         evaluate.check()
         assert np.array_equal(held, matching(workload, truth)), f"{schedule.name} gave a wrong answer"
-        counts.append(len(evaluate.asked))
-    return Run(counts, prepared, seconds)
+        run.evaluations.append(len(evaluate.asked))
+        run.operator_seconds.append(float(cost[evaluate.asked].sum()))
+        if learn:
+            evaluate.tell(statistics, cost)
+    return run
 
 
 def warm_up(schedule: Schedule) -> None:

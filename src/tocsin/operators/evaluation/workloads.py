@@ -78,10 +78,9 @@ class PaperWorkload:
         chance = np.random.default_rng((self.setting.seed, seed))
         return [chance.random(len(self.probability)) < self.probability for _ in range(count)]
 
-    def statistics(self, cost_seconds: float, *, known: bool) -> Statistics:
-        """Return statistics that know the probabilities, or nothing."""
-        size = len(self.probability)
-        statistics = Statistics.of(np.full(size, cost_seconds))
+    def statistics(self, cost_seconds: float | Float64s, *, known: bool) -> Statistics:
+        """Return statistics that know the probabilities, or nothing; the costs are declared in any case."""
+        statistics = Statistics.of(np.full(len(self.probability), cost_seconds))
         if known:
             statistics.evaluations += KNOWN_EVALUATIONS
             statistics.trues += np.rint(self.probability * KNOWN_EVALUATIONS).astype(np.int64)

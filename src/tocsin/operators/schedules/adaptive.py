@@ -10,7 +10,7 @@ the greedy rule of adaptive set cover. Two things are added:
   marked, are disjoint: whoever decides them evaluates at least one of each. Evaluations outside of these members may
   not cost more than the members in sum do; beyond that, the members themselves are evaluated. So the evaluations are at
   most 2 d times the fewest possible, on every event, with whatever beliefs (with unequal costs times C_max / C_min);
-  Sequential's bound is d. On workloads without malice the guard never speaks: `guarded` counts it.
+  Sequential's bound is d. `guarded` counts how often the guard chose.
 
 Time per event O(M + P) to begin (a copy where all conjunctions are candidates), O(M + E log P) for E evaluations:
 scores only fall, so a lazy heap holds them.
@@ -46,14 +46,13 @@ class Adaptive:
         self.beliefs.look(workload, statistics, now=True)
 
     def run(self, problem: Problem, evaluate: Evaluate) -> Bools:
-        if self._overlaps is None or self._overlaps.workload is not problem.workload:
-            self.prepare(problem.workload, problem.statistics)
-        else:
-            self.beliefs.look(problem.workload, problem.statistics)
-        assert self._overlaps is not None
-        graph, predicates = self._overlaps.of(problem), problem.workload.predicates
+        overlaps = self._overlaps
+        if overlaps is None or overlaps.workload is not problem.workload:
+            self._overlaps = overlaps = Overlaps(problem.workload)
+        graph, predicates = overlaps.of(problem), problem.workload.predicates
         answers = no_answers(predicates)
-        probability, cost = self.beliefs.probability, np.maximum(self.beliefs.cost, CHEAPEST_SECONDS)
+        probability, cost = self.beliefs.look(problem.workload, problem.statistics)
+        cost = np.maximum(cost, CHEAPEST_SECONDS)
         if_false, if_true = (each.copy() for each in graph.worth)
         undecided, left, demand = np.ones(graph.conjunctions, np.bool_), graph.lengths.copy(), graph.demand.copy()
         keys, ids = np.empty(predicates, np.float64), np.empty(predicates, np.int32)

@@ -24,28 +24,43 @@ class Beliefs:
     """Estimates per predicate, kept across events and across workloads that replace one another."""
 
     def __init__(self) -> None:
-        self.probability: Float64s = np.empty(0, np.float64)
-        self.cost: Float64s = np.empty(0, np.float64)
+        self._estimates: tuple[Float64s, Float64s] = (np.empty(0), np.empty(0))  # probability, cost
         self._evidence: Float64s = np.zeros((3, 0))  # evaluations, trues, seconds; with less and less weight
         self._seen: Float64s = np.zeros((3, 0))  # what the statistics said at the last look
         self._events = 0
         self._looked = 0
 
-    def look(self, workload: Workload, statistics: Statistics, *, now: bool = False) -> None:
-        """Count an event; bring the estimates up to date if it is time to, if told to, or if there are new predicates."""
-        self._events += 1
-        new = len(self.probability) != workload.predicates
-        if new or now or self._events <= EAGER or self._events % EAGER == 0:
-            self._learn(workload, statistics)
+    @property
+    def probability(self) -> Float64s:
+        """[P] How likely each predicate is true."""
+        return self._estimates[0]
 
-    def _learn(self, workload: Workload, statistics: Statistics) -> None:
+    @property
+    def cost(self) -> Float64s:
+        """[P] Seconds that an evaluation of each predicate takes."""
+        return self._estimates[1]
+
+    def look(self, workload: Workload, statistics: Statistics, *, now: bool = False) -> tuple[Float64s, Float64s]:
+        """Count an event; return probability and cost of each predicate of the workload.
+
+        They are brought up to date if it is time to, if told to, or if there are new predicates.
+        """
+        self._events += 1
+        estimates = self._estimates  # read once: another thread may look for another workload
+        new = len(estimates[0]) != workload.predicates
+        if new or now or self._events <= EAGER or self._events % EAGER == 0:
+            self._estimates = estimates = self._learn(workload, statistics)
+        return estimates
+
+    def _learn(self, workload: Workload, statistics: Statistics) -> tuple[Float64s, Float64s]:
         size = workload.predicates
         sums = (statistics.evaluations, statistics.trues, statistics.seconds)
         said: Float64s = np.stack([each[:size].astype(np.float64) for each in sums])
         evidence, seen = _widened(self._evidence, size), _widened(self._seen, size)
         if (said[0] < seen[0]).any():  # other statistics than before: nothing of the old is known to be true
             evidence, seen = np.zeros_like(said), np.zeros_like(said)
-        evidence = evidence * 0.5 ** ((self._events - self._looked) / HALF_LIFE) + (said - seen)
+        evidence = evidence * 0.5 ** ((self._events - self._looked) / HALF_LIFE) + np.maximum(0.0, said - seen)
+        evidence[1] = np.minimum(evidence[1], evidence[0])  # statistics may be another matcher's than at the last look
         self._evidence, self._seen, self._looked = evidence, said, self._events
         evaluations, trues, seconds = evidence
         declared = statistics.declared_cost[:size]
@@ -54,8 +69,9 @@ class Beliefs:
         group_trues = sum((each[1] for each in groups), np.full(size, 0.5))
         # Costs borrow as a factor on what was declared: operators differ more in cost than their arguments do.
         factor = sum((each[2] for each in groups), np.ones(size)) / group_evaluations
-        self.probability = (trues + BORROWED * group_trues / group_evaluations) / (evaluations + BORROWED)
-        self.cost = (seconds + BORROWED * declared * factor) / (evaluations + BORROWED)
+        probability: Float64s = (trues + BORROWED * group_trues / group_evaluations) / (evaluations + BORROWED)
+        cost: Float64s = (seconds + BORROWED * declared * factor) / (evaluations + BORROWED)
+        return probability, cost
 
 
 def _widened(known: Float64s, size: int) -> Float64s:

@@ -32,10 +32,10 @@ class Sequential:
         self._overlaps = Overlaps(workload)
 
     def run(self, problem: Problem, evaluate: Evaluate) -> Bools:
-        if self._overlaps is None or self._overlaps.workload is not problem.workload:
-            self.prepare(problem.workload, problem.statistics)
-        assert self._overlaps is not None
-        graph, answers = self._overlaps.of(problem), no_answers(problem.workload.predicates)
+        overlaps = self._overlaps
+        if overlaps is None or overlaps.workload is not problem.workload:
+            self._overlaps = overlaps = Overlaps(problem.workload)
+        graph, answers = overlaps.of(problem), no_answers(problem.workload.predicates)
         place = np.zeros(2, np.int64)
         undecided, left, demand = np.ones(graph.conjunctions, np.bool_), graph.lengths.copy(), graph.demand.copy()
 

@@ -9,6 +9,8 @@ linked there. linked_chains.py has the cost model, with unequal costs; chain_ord
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from tocsin.operators.problem import Bools, Evaluate, Int32s, Problem, Statistics, Workload
@@ -26,25 +28,18 @@ class SubOrder:
     name = "sub-order"
 
     def __init__(self) -> None:
-        self._workload: Workload | None = None
-        self._chains: Chains | None = None
-        self._order = np.empty(0, np.int32)
-        self._known = 0
+        self._ordered: _Ordered | None = None
 
     def prepare(self, workload: Workload, statistics: Statistics) -> None:
         """Make the chains and order them."""
-        self._workload = workload
-        self._chains = Chains.of(workload, statistics)
-        self._order = order_chains(self._chains)
-        self._known = int(statistics.evaluations.sum())
+        self._ordered = _Ordered.of(workload, statistics)
 
     def run(self, problem: Problem, evaluate: Evaluate) -> Bools:
-        known = int(problem.statistics.evaluations.sum())
-        if self._workload is not problem.workload or known > FEW_EVALUATIONS + 2 * self._known:
-            self.prepare(problem.workload, problem.statistics)
-        chains = self._chains
-        assert chains is not None
-        order, answers, place = self._order_of(problem), no_answers(problem.workload.predicates), np.zeros(1, np.int64)
+        ordered, known = self._ordered, int(problem.statistics.evaluations.sum())
+        if ordered is None or ordered.workload is not problem.workload or known > FEW_EVALUATIONS + 2 * ordered.known:
+            self._ordered = ordered = _Ordered.of(problem.workload, problem.statistics)
+        chains, order = ordered.chains, ordered.among(problem.candidates)
+        answers, place = no_answers(problem.workload.predicates), np.zeros(1, np.int64)
 
         def step(_answered: int) -> int:
             return next_of_walk(order, place, chains.starts, chains.members, chains.negated, answers, True)
@@ -52,10 +47,26 @@ class SubOrder:
         ask(step, answers, evaluate)
         return decided(problem, answers)
 
-    def _order_of(self, problem: Problem) -> Int32s:
-        if len(problem.candidates) == problem.workload.conjunctions:
-            return self._order
-        among = np.zeros(problem.workload.conjunctions, np.bool_)
-        among[problem.candidates] = True
-        order: Int32s = self._order[among[self._order]]
+
+@dataclass(frozen=True)
+class _Ordered:
+    """The chains of a workload and their order, by what was known after so many evaluations."""
+
+    workload: Workload
+    chains: Chains
+    order: Int32s
+    known: int
+
+    @classmethod
+    def of(cls, workload: Workload, statistics: Statistics) -> _Ordered:
+        chains = Chains.of(workload, statistics)
+        return cls(workload, chains, order_chains(chains), int(statistics.evaluations.sum()))
+
+    def among(self, candidates: Int32s) -> Int32s:
+        """Return the candidates in order."""
+        if len(candidates) == self.workload.conjunctions:
+            return self.order
+        chosen = np.zeros(self.workload.conjunctions, np.bool_)
+        chosen[candidates] = True
+        order: Int32s = self.order[chosen[self.order]]
         return order
