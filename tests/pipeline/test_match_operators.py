@@ -32,7 +32,7 @@ def impure_registry() -> Registry:
 
 def test_workers_find_what_this_process_finds(spark: "SparkSession") -> None:
     cameras = Cameras(seed=4)
-    raw = [cameras.snapshot(scene, number) for number, scene in enumerate(cameras.scenes(40))]
+    raw = [cameras.snapshot(scene, number) for number, scene in enumerate(cameras.scenes(16))]
     matcher = OperatorMatcher(cameras.schema, camera_registry())
     for id, text in SUBSCRIPTIONS.items():
         matcher.subscribe(id, text)

@@ -67,7 +67,7 @@ def _print_map(console: Console, places: dict[Point, str]) -> None:
     for line in rows:
         console.print("".join(line), markup=False, highlight=False)
     legend = ", ".join(f"{sign} {name}" for name, sign in _SIGNS.items())
-    console.print(f"{legend}; · a snapshot, 1 to 5 one that S1 to S5 match\n", markup=False, highlight=False)
+    console.print(f"{legend};\n· a snapshot, 1 to 5 one that S1 to S5 match\n", markup=False, highlight=False)
 
 
 def _sign(regions: Regions, row: int, column: int) -> str:
