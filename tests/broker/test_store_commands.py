@@ -13,6 +13,7 @@ from tests.broker.market import car, open_broker, seqs_of
 from tests.clocks import ManualClock
 from tocsin.cli import db, index_commands
 from tocsin.errors import StoreError
+from tocsin.store.tables import HEAD
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def run(app: Any, *arguments: str, code: int = 0) -> Any:
 
 
 def test_db_commands(store: str, tmp_path: Path) -> None:
-    assert run(db.app, "upgrade", store) == {"before": "0001", "after": "0001"}
+    assert run(db.app, "upgrade", store) == {"before": HEAD, "after": HEAD}
     assert run(db.app, "check", store)["problems"] == []
     seq = run(db.app, "backup", store, str(tmp_path / "b"))["seq"]
     assert run(db.app, "restore", str(tmp_path / "new.db"), str(tmp_path / "b"))["seq"] == seq

@@ -37,7 +37,8 @@ from tocsin.broker.changes import (
 )
 from tocsin.broker.core import Core
 from tocsin.broker.deliveries import CONSUMER, Bells, Listener, position_of, read_page
-from tocsin.broker.expressions import Expression, prepare
+from tocsin.broker.expression_batches import prepare_all
+from tocsin.broker.expressions import Expression, text_of
 from tocsin.broker.indexes import open_index
 from tocsin.broker.live_index import Engine
 from tocsin.broker.publishing import Publish, run_publishes
@@ -150,7 +151,7 @@ class Broker:
         _check_name("an owner", owner)
         settings, schema = self._core.settings, self._core.schema
         lease_us = settings.lease_us(lease)
-        prepared = [prepare(one, schema, most_bytes=settings.expression_bytes) for one in expressions]
+        prepared = prepare_all(expressions, schema, most_bytes=settings.expression_bytes)
         if not prepared:
             return []
         return self._turns.take(self._run_changes, Subscribe(owner, expressions, lease_us, schema, prepared))
@@ -420,7 +421,7 @@ def _view(found: StoredSubscription) -> SubscriptionView:
     return SubscriptionView(
         found.id,
         found.owner_name,
-        found.text,
+        text_of(found.text, found.tree),
         found.id,
         instant(found.start_us),
         instant(found.end_us),

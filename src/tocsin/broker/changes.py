@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tocsin.broker.core import Core, Turn
-from tocsin.broker.expressions import Expression, Prepared, prepare
+from tocsin.broker.expression_batches import prepare_all
+from tocsin.broker.expressions import Expression, Prepared
 from tocsin.broker.live_leases import Lease
 from tocsin.broker.receipts import EndReceipt, SubscriptionReceipt
 from tocsin.broker.settings import BrokerSettings
@@ -65,9 +66,7 @@ class Subscribe:
 
     def run(self, turn: Turn, settings: BrokerSettings) -> list[SubscriptionReceipt]:
         if turn.schema.version != self.schema.version:  # extended meanwhile; what was valid still is
-            self.prepared = [
-                prepare(one, turn.schema, most_bytes=settings.expression_bytes) for one in self.expressions
-            ]
+            self.prepared = prepare_all(self.expressions, turn.schema, most_bytes=settings.expression_bytes)
         owner = accounts.find_account(turn.connection, self.owner)
         has = 0 if owner is None else turn.live.leases.live_of(owner) + turn.added.get(owner, 0)
         if has + len(self.prepared) > settings.subscriptions_per_owner:

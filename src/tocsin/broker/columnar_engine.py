@@ -11,17 +11,18 @@ the leases as of one seq; a broker that starts loads them and catches up from th
 from __future__ import annotations
 
 import fcntl
+import itertools
 import logging
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import msgspec
 import numpy as np
 
-from tocsin.broker.expressions import Prepared, bulk_document
+from tocsin.broker.expressions import Prepared, bulk_line
 from tocsin.broker.live_index import Engine, LiveIndex
 from tocsin.broker.live_leases import LiveLeases, Longs
 from tocsin.errors import FileError, StoreDamaged, UnknownSubscription
@@ -35,6 +36,7 @@ from tocsin.store.crash_points import reach
 log = logging.getLogger("tocsin.broker")
 _NONE = np.zeros(0, np.int64)
 _FEW = 500  # subscriptions that are not worth a tier of their own
+_TIERS = 8  # beyond so many they are merged, also where nobody matches
 
 
 class ColumnarEngine(Engine):
@@ -51,16 +53,30 @@ class ColumnarEngine(Engine):
         return self._matcher
 
     def add(self, subscriptions: Sequence[tuple[int, Prepared]]) -> None:
+        plain = [(id, prepared.tree) for id, prepared in subscriptions if prepared.plain]
+        many = len(plain) >= _FEW
+        if many:
+            self._load(plain)
         for id, prepared in subscriptions:
-            self.matcher.index.add(id, prepared.form)
+            if not (many and prepared.plain):
+                self.matcher.index.add(id, prepared.form)
 
-    def load(self, stored: Sequence[tuple[int, bytes]], schema: Schema) -> None:
-        if len(stored) < _FEW:
-            super().load(stored, schema)
-            return
-        bad = self.matcher.load([bulk_document(id, tree) for id, tree in stored])
+    def load(self, stored: Iterable[tuple[int, bytes]], schema: Schema) -> None:
+        remaining = iter(stored)
+        first = list(itertools.islice(remaining, _FEW))
+        if len(first) < _FEW:
+            super().load(first, schema)
+        else:
+            self._load(itertools.chain(first, remaining))
+
+    def _load(self, stored: Iterable[tuple[int, bytes]]) -> None:
+        """Hold subscriptions as a segment of their own, by the bulk path."""
+        bad = self.matcher.load(itertools.starmap(bulk_line, stored))
         if bad:
             raise StoreDamaged(f"{len(bad)} stored subscriptions do not fit the schema; the first: {bad[0].error}")
+        index = self.matcher.index
+        if len(index.tiers()) > _TIERS:  # else matching, when it comes, starts the merge
+            index.merge_in_background()
 
     def remove(self, ids: Sequence[int]) -> None:
         for id in ids:

@@ -8,7 +8,7 @@ where it is unknown whether a commit happened, the next turn finds out, because 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from sqlalchemy import Connection
@@ -25,7 +25,6 @@ from tocsin.store.subscriptions import LeaseRow, leases_since
 from tocsin.store.transaction import read_meta
 
 Effect = Callable[[LiveIndex], None]
-_AT_ONCE = 250_000  # subscriptions given to the engine together: it makes a segment of them
 
 
 class Turn:
@@ -154,22 +153,25 @@ class Core:
             if newest is not None:
                 self._set_schema(newest.schema, connection)
         low_water = stands.seq if stands.matching == "inline" else stands.matched_through
-        for rows in _gathered(leases_since(connection, self.live.seq, low_water, trees=True)):
-            self._take_over(rows)
+        changed = leases_since(connection, self.live.seq, low_water, trees=True)
+        if self.live.seq == 0:
+            self.live.load(changed, self.schema)
+        else:
+            self.live.load(map(self._take_over, changed), self.schema)
         self.live.seq = stands.seq
         self.live.release(low_water)
 
-    def _take_over(self, rows: list[LeaseRow]) -> None:
+    def _take_over(self, rows: list[LeaseRow]) -> list[LeaseRow]:
+        """Follow the changes of those that are known; return the others."""
         new = []
-        for row in rows:
-            if self.live.leases.has(row.id):
-                self.live.renew(row.id, row.end_us)
-                if row.deleted_seq is not None:
-                    self.live.end([row.id], row.deleted_seq)
-            else:
+        for row, known in zip(rows, self.live.leases.has([row.id for row in rows]), strict=True):
+            if not known:
                 new.append(row)
-        if new:
-            self.live.load(new, self.schema)
+                continue
+            self.live.renew(row.id, row.end_us)
+            if row.deleted_seq is not None:
+                self.live.end([row.id], row.deleted_seq)
+        return new
 
     def _set_schema(self, schema: Schema, connection: Connection | None = None) -> None:
         self._schema = schema
@@ -183,18 +185,11 @@ class Core:
                 self.reindex(connection)
             return
         self.live.engine.clear()
-        for rows in _gathered(leases_since(connection, 0, letters.low_water(connection), trees=True)):
-            held = [(row.id, row.tree or b"") for row in rows if self.live.leases.has(row.id)]
-            self.live.engine.load(held, self.schema)
+        self.live.engine.load(self._held(connection), self.schema)
 
-
-def _gathered(chunks: Iterable[list[LeaseRow]]) -> Iterator[list[LeaseRow]]:
-    """Yield the same rows in fewer, larger chunks."""
-    held: list[LeaseRow] = []
-    for rows in chunks:
-        held += rows
-        if len(held) >= _AT_ONCE:
-            yield held
-            held = []
-    if held:
-        yield held
+    def _held(self, connection: Connection) -> Iterator[tuple[int, bytes]]:
+        """Yield (id, JSON tree) of the subscriptions that are held."""
+        for rows in leases_since(connection, 0, letters.low_water(connection), trees=True):
+            for row, known in zip(rows, self.live.leases.has([row.id for row in rows]), strict=True):
+                if known:
+                    yield row.id, row.tree or b""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ class Engine(ABC):
     def add(self, subscriptions: Sequence[tuple[int, Prepared]]) -> None:
         """Hold subscriptions; the next `find` sees them."""
 
-    def load(self, stored: Sequence[tuple[int, bytes]], schema: Schema) -> None:
+    def load(self, stored: Iterable[tuple[int, bytes]], schema: Schema) -> None:
         """Hold many stored subscriptions (id, JSON tree); engines with a bulk path override it."""
         self.add([(id, prepare_stored(tree, schema)) for id, tree in stored])
 
@@ -131,13 +131,19 @@ class LiveIndex:
         self.changes += len(new)
         self._wait([lease for lease, _ in new])
 
-    def load(self, rows: Sequence[LeaseRow], schema: Schema) -> None:
-        """Hold stored subscriptions, in order of their ids, greater than all before."""
-        leases = [lease_of(row) for row in rows]
-        self.leases.add(leases)
-        self.engine.load([(row.id, row.tree or b"") for row in rows], schema)
-        self.changes += len(rows)
-        self._wait(leases)
+    def load(self, chunks: Iterable[Sequence[LeaseRow]], schema: Schema) -> None:
+        """Hold stored subscriptions, in order of their ids, greater than all before; they become one segment."""
+        self.engine.load(self._loaded(chunks), schema)
+
+    def _loaded(self, chunks: Iterable[Sequence[LeaseRow]]) -> Iterator[tuple[int, bytes]]:
+        """Yield what the engine is to hold, chunk by chunk, so that never all of it is there as objects."""
+        for rows in chunks:
+            leases = [lease_of(row) for row in rows]
+            self.leases.add(leases)
+            self.changes += len(rows)
+            self._wait(leases)
+            for row in rows:
+                yield row.id, row.tree or b""
 
     def _wait(self, leases: Sequence[Lease]) -> None:
         """Remember those that are over already, until the engine may forget them."""

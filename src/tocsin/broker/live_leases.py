@@ -67,7 +67,7 @@ class LiveLeases:
 
     # --- following the store ------------------------------------------------------------------------------------------
 
-    def add(self, new: Sequence[Lease]) -> None:
+    def add(self, new: Sequence[tuple[int, ...]]) -> None:
         """Hold leases whose ids are greater than all before, in order."""
         if not new:
             return
@@ -88,8 +88,14 @@ class LiveLeases:
         self._live += int(counts.sum())
         self._live_of.update(dict(zip(owners.tolist(), counts.tolist(), strict=True)))
 
-    def has(self, id: int) -> bool:
-        return self._at(id) is not None
+    def has(self, ids: Sequence[int]) -> list[bool]:
+        """Return which subscriptions are known."""
+        wanted = np.asarray(ids, np.int64)
+        at = np.searchsorted(self.ids, wanted)
+        known = at < self._size
+        known[known] = self.ids[at[known]] == wanted[known]
+        found: list[bool] = known.tolist()
+        return found
 
     def renew(self, id: int, end_us: int) -> None:
         """Move the end of a lease."""

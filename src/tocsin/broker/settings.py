@@ -28,7 +28,7 @@ class BrokerSettings:
     page: int = 1000  # notifications in one page at most
     sweep_seconds: float = 0.5
     poll_seconds: float = 1.0  # how long a listener may take to see what another process stored
-    save_changes: int = 5000  # after which the index is written to disk: a start catches up with no more than these
+    save_changes: int = 5000  # after which the index is written to disk, or 2% where that is more: a start catches up
     save_seconds: float = 60.0  # after which it is written with fewer
     callback_attempts: int = 3  # before a notification that a callback fails on becomes a dead letter
 

@@ -20,6 +20,7 @@ from tocsin.store.crash_points import reach
 log = logging.getLogger("tocsin.broker")
 NoticeCallback = Callable[[LeaseNotice], object]
 _RETENTION_EVERY = 60.0  # seconds
+_SAVED_SHARE = 50  # a large index is saved when a fiftieth of it has changed: a save writes all of its leases
 
 
 class Sweeper:
@@ -86,7 +87,8 @@ class Sweeper:
         if self._saved_us == 0:
             self._saved_us = now_us
         waited = now_us - self._saved_us >= settings.save_seconds * SECOND
-        if core.live.changes >= settings.save_changes or (waited and core.live.changes):
+        many = max(settings.save_changes, len(core.live) // _SAVED_SHARE)
+        if core.live.changes >= many or (waited and core.live.changes):
             self._saved_us = now_us
             with core.lock:
                 core.live.save()

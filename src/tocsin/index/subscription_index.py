@@ -85,9 +85,9 @@ class SubscriptionIndex:
         """Hold all subscriptions of a table, as one tier."""
         with self._lock:
             self.tiers()
-            for id in table.ids.tolist() if self._tiers else ():
-                if id in self:
-                    raise DuplicateSubscription(id)
+            for tier in self._tiers:
+                if (known := tier.first_of(table.ids)) is not None:
+                    raise DuplicateSubscription(known)
             if len(table.ids) != len(set(table.ids.tolist())):
                 raise DuplicateSubscription(_repeated(table.ids.tolist()))
             self._tiers = (*self._tiers, self._build(table, lifetimes))

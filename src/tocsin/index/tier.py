@@ -43,6 +43,14 @@ class Tier:
         number = self._position(id)
         return None if number is None or number in self.dead else number
 
+    def first_of(self, ids: npt.NDArray[Any]) -> Any:
+        """Return the first of these ids that is a living subscription's here; None where none is."""
+        if ids.dtype == object or self.segment.ids.dtype == object:
+            chosen = range(len(ids))
+        else:
+            chosen = np.flatnonzero(np.isin(ids, self._order[1])).tolist()
+        return next((id for id in ids[chosen].tolist() if self.number_of(id) is not None), None)
+
     def _position(self, id: object) -> int | None:
         ids = self.segment.ids
         if ids.dtype == object:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, or_, select, update
 
@@ -47,8 +46,7 @@ class StoredSubscription:
     deleted_by: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseRow:
+class LeaseRow(NamedTuple):
     """How long a subscription is live; `tree` only where it was asked for."""
 
     id: int
@@ -144,7 +142,7 @@ def leases_since(connection: Connection, seq: int, low_water: int, *, trees: boo
         query = query.where(or_(leases.c.deleted_seq.is_(None), leases.c.deleted_seq > low_water))
     rows = connection.execute(query.order_by(leases.c.subscription).execution_options(yield_per=_ROWS))
     for chunk in rows.partitions():
-        yield list(itertools.starmap(LeaseRow, chunk))
+        yield [LeaseRow(*row) for row in chunk]
 
 
 def trees_of(connection: Connection, ids: Sequence[int]) -> dict[int, bytes]:
