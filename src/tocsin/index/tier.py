@@ -46,7 +46,7 @@ class Tier:
     def first_of(self, ids: npt.NDArray[Any]) -> Any:
         """Return the first of these ids that is a living subscription's here; None where none is."""
         if ids.dtype == object or self.segment.ids.dtype == object:
-            chosen = range(len(ids))
+            chosen = list(range(len(ids)))
         else:
             chosen = np.flatnonzero(np.isin(ids, self._order[1])).tolist()
         return next((id for id in ids[chosen].tolist() if self.number_of(id) is not None), None)

@@ -142,7 +142,7 @@ def leases_since(connection: Connection, seq: int, low_water: int, *, trees: boo
         query = query.where(or_(leases.c.deleted_seq.is_(None), leases.c.deleted_seq > low_water))
     rows = connection.execute(query.order_by(leases.c.subscription).execution_options(yield_per=_ROWS))
     for chunk in rows.partitions():
-        yield [LeaseRow(*row) for row in chunk]
+        yield [LeaseRow(*tuple(row)) for row in chunk]
 
 
 def trees_of(connection: Connection, ids: Sequence[int]) -> dict[int, bytes]:
