@@ -3,6 +3,7 @@
     python -m benchmarks.broker                        SQLite in a temporary folder
     python -m benchmarks.broker --place postgresql://…  PostgreSQL
     python -m benchmarks.broker --live 10000 --large 0  a quick look
+    python -m benchmarks.broker --only large            a part; what the other parts found before stays in the results
 
 Answers are checked against the definition before anything is timed. Raw times go to benchmarks/results/broker-*.json.
 """
@@ -38,6 +39,7 @@ from tocsin.store.subscriptions import NewSubscription
 
 BATCH = 1000
 OWNERS = 1000
+PARTS = ("narrow", "market", "storing", "large")
 RESULTS = Path(__file__).parent / "results"
 SETTINGS = BrokerSettings(sweep_seconds=0.5)
 
@@ -281,17 +283,28 @@ def main() -> None:
     parser.add_argument("--place", help="an empty PostgreSQL database; SQLite by default")
     parser.add_argument("--live", type=int, default=100_000)
     parser.add_argument("--large", type=int, default=1_000_000)
+    parser.add_argument("--only", choices=PARTS, help="one part of it; all by default")
     options = parser.parse_args()
     figures = Figures()
+    parts = PARTS if options.only is None else (options.only,)
     with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:
         place = options.place
-        publishing(place or f"{folder}/narrow.db", options.live, figures, narrow=True)
-        if not place:
+        if "narrow" in parts:
+            publishing(place or f"{folder}/narrow.db", options.live, figures, narrow=True)
+        if "market" in parts and not place:
             publishing(f"{folder}/market.db", options.live, figures, narrow=False)
         figures.section = ""
-        storing(place or f"{folder}/store.db", figures)
-        if options.large and not place:
+        if "storing" in parts:
+            storing(place or f"{folder}/store.db", figures)
+        if "large" in parts and options.large and not place:
             large(f"{folder}/large.db", options.large, figures)
+    kind = "postgres" if options.place else "sqlite"
+    write_report(RESULTS / f"broker-{kind}.json", options, figures)
+
+
+def write_report(path: Path, options: argparse.Namespace, figures: Figures) -> None:
+    """Write what was found; of a part, beside what the other parts found before."""
+    before = json.loads(path.read_text())["figures"] if options.only and path.exists() else {}
     RESULTS.mkdir(exist_ok=True)
     machine = {
         "machine": platform.machine(),
@@ -300,9 +313,8 @@ def main() -> None:
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
     }
-    kind = "postgres" if options.place else "sqlite"
-    report = {"live": options.live, "large": options.large, **machine, "figures": figures.found}
-    (RESULTS / f"broker-{kind}.json").write_text(json.dumps(report, indent=1) + "\n")
+    report = {"live": options.live, "large": options.large, **machine, "figures": before | figures.found}
+    path.write_text(json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

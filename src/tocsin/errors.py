@@ -26,6 +26,8 @@
     └── BrokerError              a request to the broker is refused; nothing of it was done
         ├── WrongTicket          the ticket does not belong to the subscription
         ├── AccountExists        there is an account of that name
+        ├── UnknownNotification  there is no such notification, or it is another's
+        ├── UnknownDeadLetter    there is no such dead letter, or it is another's
         ├── LeaseError           LeaseOutOfBounds, LeaseEnded, StaleRenewal
         ├── LimitExceeded        QuotaExceeded (this owner's), Overloaded (everybody's)
         ├── IdempotencyConflict  the key was used with another body
@@ -301,6 +303,22 @@ class AccountExists(BrokerError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(f"there is an account {name!r} already; choose another name")
+
+
+class UnknownNotification(BrokerError):
+    """No such notification is kept, or it is another's."""
+
+    def __init__(self, seq: int, subscription: int) -> None:
+        self.seq, self.subscription = seq, subscription
+        super().__init__(f"there is no notification of event {seq} for subscription {subscription}")
+
+
+class UnknownDeadLetter(BrokerError):
+    """No such dead letter is kept, or it is another's, or it is no event."""
+
+    def __init__(self, seq: int) -> None:
+        self.seq = seq
+        super().__init__(f"there is no dead letter {seq} with an event to publish again")
 
 
 class LeaseError(BrokerError):

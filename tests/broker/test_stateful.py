@@ -51,13 +51,15 @@ class BrokerMachine(RuleBasedStateMachine):
     """Does things to a broker and to the model, and compares what each owner would read."""
 
     place: Callable[[], str]
-    options: dict[str, Any]
+    engine: str
+    index: Callable[[str], Path | None]
     subscriptions = Bundle("subscriptions")
 
     def __init__(self) -> None:
         super().__init__()
         self.clock = ManualClock()
         self.where = type(self).place()
+        self.folder = type(self).index(self.where)
         self.broker = self._open()
         self.model: list[ModelSubscription] = []
         self.events: list[tuple[int, int, dict[str, Any]]] = []  # seq, arrival, event
@@ -67,7 +69,8 @@ class BrokerMachine(RuleBasedStateMachine):
         self.last_us = 0
 
     def _open(self) -> Broker:
-        return Broker.open(self.where, schema=SCHEMA, machine=self.clock, sweep=False, **type(self).options)
+        options: dict[str, Any] = {"engine": type(self).engine, "index": self.folder}
+        return Broker.open(self.where, schema=SCHEMA, machine=self.clock, sweep=False, **options)
 
     def _now(self) -> int:
         """Return the store's time; it may never be less than it was when something was acknowledged."""
@@ -257,9 +260,16 @@ class BrokerMachine(RuleBasedStateMachine):
         self.broker.close()
 
 
-def run(place: Callable[[], str], examples: int, steps: int, **options: Any) -> None:
-    """Run the machine over stores at new places."""
-    machine = type("Machine", (BrokerMachine,), {"place": staticmethod(place), "options": options})
+def run(
+    place: Callable[[], str],
+    examples: int,
+    steps: int,
+    engine: str,
+    index: Callable[[str], Path] | None = None,
+) -> None:
+    """Run the machine over stores at new places; `index` says where the index of each is."""
+    facts = {"place": staticmethod(place), "engine": engine, "index": staticmethod(index or (lambda _: None))}
+    machine = type("Machine", (BrokerMachine,), facts)
     run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=steps))
 
 
@@ -275,5 +285,8 @@ def test_broker_does_what_the_model_says_on_sqlite(tmp_path: Path, engine: str) 
     run(copied, examples=20 if engine == "definition" else 8, steps=40, engine=engine)
 
 
-def test_broker_does_what_the_model_says_on_postgres(postgres: str) -> None:
-    run(lambda: new_database(postgres), examples=4, steps=25, engine="definition")
+@pytest.mark.parametrize("engine", ["definition", "columnar"])
+def test_broker_does_what_the_model_says_on_postgres(postgres: str, tmp_path: Path, engine: str) -> None:
+    """The columnar engine has its index on disk here too, in a folder of its own for each database."""
+    index = (lambda _: Path(tempfile.mkdtemp(dir=tmp_path))) if engine == "columnar" else None
+    run(lambda: new_database(postgres), examples=4 if index is None else 2, steps=25, engine=engine, index=index)

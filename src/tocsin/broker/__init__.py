@@ -4,11 +4,13 @@ from tocsin.broker.async_broker import AsyncBroker
 from tocsin.broker.broker import Broker
 from tocsin.broker.receipts import (
     DeadLetterView,
+    DryRun,
     EndReceipt,
     LeaseNotice,
     Notification,
     Page,
     PublishReceipt,
+    Reached,
     SubscriptionReceipt,
     SubscriptionView,
 )
@@ -19,11 +21,13 @@ __all__ = [
     "Broker",
     "BrokerSettings",
     "DeadLetterView",
+    "DryRun",
     "EndReceipt",
     "LeaseNotice",
     "Notification",
     "Page",
     "PublishReceipt",
+    "Reached",
     "SubscriptionReceipt",
     "SubscriptionView",
 ]

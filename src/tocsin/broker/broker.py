@@ -20,9 +20,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, overload
 
-import msgspec
-
-from tocsin.broker import backlog, deliveries
+from tocsin.broker import backlog, deliveries, inquiries
 from tocsin.broker.admission import RawEvent
 from tocsin.broker.callbacks import Callback, CallbackThread
 from tocsin.broker.changes import (
@@ -33,17 +31,19 @@ from tocsin.broker.changes import (
     SchemaChange,
     Subscribe,
     Unsubscribe,
+    claim_of,
     run_changes,
 )
 from tocsin.broker.core import Core
 from tocsin.broker.deliveries import CONSUMER, Bells, Listener, position_of, read_page
 from tocsin.broker.expression_batches import prepare_all
-from tocsin.broker.expressions import Expression, text_of
+from tocsin.broker.expressions import Expression
 from tocsin.broker.indexes import open_index
 from tocsin.broker.live_index import Engine
 from tocsin.broker.publishing import Publish, run_publishes
 from tocsin.broker.receipts import (
     DeadLetterView,
+    DryRun,
     EndReceipt,
     LeaseNotice,
     Page,
@@ -51,16 +51,17 @@ from tocsin.broker.receipts import (
     SubscriptionReceipt,
     SubscriptionView,
 )
-from tocsin.broker.settings import BrokerSettings
+from tocsin.broker.settings import BrokerSettings, check_name
 from tocsin.broker.sweeper import NoticeCallback, Sweeper
 from tocsin.broker.times import instant
 from tocsin.broker.turns import Turns
-from tocsin.errors import QuotaExceeded, UnknownSubscription, Violation
+from tocsin.broker.views import letter_view, subscription_view
+from tocsin.errors import QuotaExceeded, UnknownDeadLetter, UnknownSubscription
+from tocsin.language import Explanation
 from tocsin.schema import Event, Schema
 from tocsin.store import Store, accounts, letters, schema_history, subscriptions
 from tocsin.store.clock import MachineClock
 from tocsin.store.schema_history import SchemaVersion
-from tocsin.store.subscriptions import StoredSubscription
 
 Matching = Literal["inline", "pipeline"]
 
@@ -148,7 +149,7 @@ class Broker:
         self, expressions: Sequence[Expression], *, owner: str, lease: float | timedelta | None = None
     ) -> list[SubscriptionReceipt]:
         """Store many subscriptions of one owner in one commit, all or none."""
-        _check_name("an owner", owner)
+        check_name("an owner", owner)
         settings, schema = self._core.settings, self._core.schema
         lease_us = settings.lease_us(lease)
         prepared = prepare_all(expressions, schema, most_bytes=settings.expression_bytes)
@@ -170,7 +171,7 @@ class Broker:
         `generation` is that of the last receipt: where the lease was renewed since, this renewal is stale and refused.
         Raises StaleRenewal, LeaseEnded, WrongTicket, UnknownSubscription, LeaseOutOfBounds.
         """
-        claim = _claim(subscription, ticket, owner)
+        claim = claim_of(subscription, ticket, owner)
         if isinstance(subscription, SubscriptionReceipt) and generation is None:
             generation = subscription.generation
         if generation is None:
@@ -187,13 +188,13 @@ class Broker:
 
         Raises WrongTicket, UnknownSubscription.
         """
-        return self._end([_claim(subscription, ticket, owner)])[0]
+        return self._end([claim_of(subscription, ticket, owner)])[0]
 
     def unsubscribe_all(
         self, subscriptions: Sequence[SubscriptionReceipt | int], *, owner: str | None = None
     ) -> list[EndReceipt]:
         """End many subscriptions in one commit, all or none; by their receipts' tickets, or as their owner."""
-        return self._end([_claim(one, None, owner) for one in subscriptions]) if subscriptions else []
+        return self._end([claim_of(one, None, owner) for one in subscriptions]) if subscriptions else []
 
     def _end(self, claims: list[Claim]) -> list[EndReceipt]:
         ended: list[EndReceipt] = self._turns.take(self._run_changes, Unsubscribe(claims))
@@ -208,14 +209,14 @@ class Broker:
             found = subscriptions.find_subscription(connection, id)
         if found is None or found.owner_name != owner:
             raise UnknownSubscription(id)
-        return _view(found)
+        return subscription_view(found)
 
     def subscriptions(self, owner: str, *, after: int = 0, limit: int = 1000) -> list[SubscriptionView]:
         """Return an owner's live subscriptions with greater ids than `after`, in order."""
         with self._core.store.read() as connection:
             number = accounts.find_account(connection, owner)
             found = [] if number is None else subscriptions.list_subscriptions(connection, number, after, limit)
-        return [_view(one) for one in found]
+        return [subscription_view(one) for one in found]
 
     def leases_ending(self, owner: str | None = None) -> list[LeaseNotice]:
         """Return the leases that end within the notice period; of one owner, or of all."""
@@ -229,7 +230,7 @@ class Broker:
         return self._sweeper.leases_ending(self._core.store.now_us(), number)
 
     def on_lease_ending(self, callback: NoticeCallback) -> None:
-        """Call a function once for each lease that is about to end; again after a restart."""
+        """Call a function once for each lease that is about to end, whatever is restarted; `leases_ending` lists them."""
         self._sweeper.on_lease_ending(callback)
 
     # --- events -------------------------------------------------------------------------------------------------------
@@ -274,7 +275,7 @@ class Broker:
         if len(raws) > settings.batch_events:
             raise QuotaExceeded(f"a batch of {len(raws)} events; {settings.batch_events} is the most")
         if idempotency_key is not None:
-            _check_name("an idempotency key", idempotency_key)
+            check_name("an idempotency key", idempotency_key)
         request = Publish.judge(
             raws, self._core.schema, settings.event_bytes,
             atomic=atomic, publisher=publisher, key=idempotency_key, single=single,
@@ -289,6 +290,12 @@ class Broker:
                 raise refusal
         receipts: list[PublishReceipt] = self._turns.take(self._run_publishes, request)
         return receipts[0] if single else receipts
+
+    def dry_run(self, events: Sequence[RawEvent], *, owner: str | None = None) -> list[DryRun]:
+        """Return what publishing these events now would come to, and store nothing; matches of one owner, or of all."""
+        if len(events) > self._core.settings.batch_events:
+            raise QuotaExceeded(f"a batch of {len(events)} events; {self._core.settings.batch_events} is the most")
+        return inquiries.dry_run(self._core, events, owner)
 
     # --- schema -------------------------------------------------------------------------------------------------------
 
@@ -338,7 +345,7 @@ class Broker:
 
     def acknowledge(self, owner: str, cursor: str, consumer: str = CONSUMER) -> None:
         """Remember that an owner has everything up to a cursor; never goes back."""
-        _check_name("a consumer", consumer)
+        check_name("a consumer", consumer)
         with self._core.turn() as turn:
             position = position_of(cursor, turn.transaction.start)
             number = accounts.ensure_accounts(turn.transaction, [owner])[owner]
@@ -358,17 +365,21 @@ class Broker:
         """Return what could not be processed, and why; of one publisher, or of all."""
         with self._core.store.read() as connection:
             found = letters.read_dead_letters(connection, after, limit, publisher)
-        return [
-            DeadLetterView(
-                letter.seq,
-                letter.kind,
-                letter.reason,
-                tuple(Violation(*parts) for parts in msgspec.json.decode(letter.violations)),
-                letter.body,
-                instant(letter.at_us),
-            )
-            for letter in found
-        ]
+        return [letter_view(letter) for letter in found]
+
+    def replay_dead_letter(self, seq: int, *, publisher: str | None = None) -> PublishReceipt:
+        """Publish the event of a dead letter again, as the schema is now; asking twice publishes it once.
+
+        Raises UnknownDeadLetter, and EventRejected where it still breaks the rules.
+        """
+        found = inquiries.find_dead_letter(self._core, seq, publisher)
+        if found is None or found.kind != "event":
+            raise UnknownDeadLetter(seq)
+        return self.publish(found.body, publisher=found.publisher, idempotency_key=f"dead letter {seq}")
+
+    def explain(self, seq: int, subscription: int, *, owner: str) -> Explanation:
+        """Return why a stored notification came; raises UnknownNotification, also where it is another's."""
+        return inquiries.explain_notification(self._core, owner, seq, subscription)
 
     # --- upkeep -------------------------------------------------------------------------------------------------------
 
@@ -399,32 +410,3 @@ class Broker:
             if merge:
                 self._core.live.engine.merge()
             self._core.live.save()
-
-
-def _claim(subscription: SubscriptionReceipt | int, ticket: str | None, owner: str | None) -> Claim:
-    if isinstance(subscription, SubscriptionReceipt):
-        if ticket is None and owner is None:
-            ticket = subscription.ticket
-        subscription = subscription.id
-    if (ticket is None) == (owner is None):
-        raise TypeError("give either the ticket or the owner")
-    return Claim(subscription, ticket, owner)
-
-
-def _check_name(what: str, name: str) -> None:
-    if not name or len(name) > 200 or not name.isprintable():
-        raise QuotaExceeded(f"{what} is named by 1 to 200 printable characters")
-
-
-def _view(found: StoredSubscription) -> SubscriptionView:
-    ended = {None: None, "owner": "unsubscribed", "lease": "lease ended"}[found.deleted_by]
-    return SubscriptionView(
-        found.id,
-        found.owner_name,
-        text_of(found.text, found.tree),
-        found.id,
-        instant(found.start_us),
-        instant(found.end_us),
-        found.generation,
-        ended,
-    )

@@ -116,6 +116,17 @@ class Claim:
         return found
 
 
+def claim_of(subscription: SubscriptionReceipt | int, ticket: str | None, owner: str | None) -> Claim:
+    """Return the claim to a subscription: by a ticket, which a receipt has, or as its owner."""
+    if isinstance(subscription, SubscriptionReceipt):
+        if ticket is None and owner is None:
+            ticket = subscription.ticket
+        subscription = subscription.id
+    if (ticket is None) == (owner is None):
+        raise TypeError("give either the ticket or the owner")
+    return Claim(subscription, ticket, owner)
+
+
 @dataclass(frozen=True, slots=True)
 class Renew:
     """Move the end of a lease to `lease_us` from now, if it is still at that generation."""

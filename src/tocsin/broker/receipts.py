@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from tocsin.errors import Violation
 
@@ -40,6 +40,25 @@ class PublishReceipt:
     @property
     def accepted(self) -> bool:
         return self.event_id is not None
+
+
+class Reached(NamedTuple):
+    """A subscription that an event would reach."""
+
+    subscription: int
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What publishing an event would come to: whom it would reach, or why it would be refused."""
+
+    violations: tuple[Violation, ...]
+    reached: tuple[Reached, ...]
+
+    @property
+    def accepted(self) -> bool:
+        return not self.violations
 
 
 @dataclass(frozen=True, slots=True)

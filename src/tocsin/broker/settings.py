@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from tocsin.errors import LeaseOutOfBounds
+from tocsin.errors import LeaseOutOfBounds, QuotaExceeded
 from tocsin.store.clock import SECOND
 
 DAY = 86400.0
@@ -45,3 +45,9 @@ class BrokerSettings:
     def notice_us(self, start_us: int, end_us: int) -> int:
         """Return when notice is due that a lease ends."""
         return end_us - min(round(self.notice_seconds * SECOND), (end_us - start_us) // 10)
+
+
+def check_name(what: str, name: str) -> None:
+    """Raise QuotaExceeded unless a name is short and printable."""
+    if not name or len(name) > 200 or not name.isprintable():
+        raise QuotaExceeded(f"{what} is named by 1 to 200 printable characters")

@@ -13,7 +13,7 @@ from tocsin.broker.core import Core
 from tocsin.broker.receipts import LeaseNotice
 from tocsin.broker.times import instant
 from tocsin.errors import TocsinError
-from tocsin.store import retention, subscriptions
+from tocsin.store import lease_notices, retention, subscriptions
 from tocsin.store.clock import SECOND
 from tocsin.store.crash_points import reach
 
@@ -28,7 +28,9 @@ class Sweeper:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._noticed: set[tuple[int, int]] = set()  # (subscription, end) that notice was given of
+        self._noticed: set[tuple[int, int]] = (
+            set()
+        )  # (subscription, generation) that the store knows notice was given of
         self._callbacks: list[NoticeCallback] = []
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -96,12 +98,22 @@ class Sweeper:
     def _give_notice(self, now_us: int) -> None:
         if not self._callbacks:
             return
-        for notice in self.leases_ending(now_us, None):
-            key = (notice.subscription, notice.generation)
-            if key not in self._noticed:
-                self._noticed.add(key)
-                for callback in self._callbacks:
-                    _call(callback, notice)
+        ending = self.leases_ending(now_us, None)
+        keys = {(notice.subscription, notice.generation) for notice in ending}
+        self._noticed &= keys  # the others have ended, or were renewed
+        new = [notice for notice in ending if (notice.subscription, notice.generation) not in self._noticed]
+        for notice in self._claim(new) if new else ():
+            for callback in self._callbacks:
+                _call(callback, notice)
+        self._noticed = keys
+
+    def _claim(self, notices: list[LeaseNotice]) -> list[LeaseNotice]:
+        """Store that notice is given, before it is: no restart repeats it, and of several processes one gives it."""
+        with self._core.store.write() as transaction:
+            given = lease_notices.noticed(transaction.connection, [notice.subscription for notice in notices])
+            new = [notice for notice in notices if given.get(notice.subscription) != notice.generation]
+            lease_notices.add_notices(transaction, [(notice.subscription, notice.generation) for notice in new])
+        return new
 
     def leases_ending(self, now_us: int, owner: int | None) -> list[LeaseNotice]:
         """Return the leases for which notice is due."""

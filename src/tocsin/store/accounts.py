@@ -55,6 +55,16 @@ def find_accounts(connection: Connection, names: list[str]) -> dict[str, int]:
     return found
 
 
+def names_of(connection: Connection, numbers: Iterable[int]) -> dict[int, str]:
+    """Return number -> name."""
+    wanted = sorted(numbers)
+    found: dict[int, str] = {}
+    for start in range(0, len(wanted), _AT_A_TIME):
+        chosen = accounts.c.number.in_(wanted[start : start + _AT_A_TIME])
+        found |= {row.number: row.name for row in connection.execute(select(accounts).where(chosen))}
+    return found
+
+
 def find_account(connection: Connection, name: str) -> int | None:
     """Return the number of the account of that name."""
     return find_accounts(connection, [name]).get(name)

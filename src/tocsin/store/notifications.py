@@ -138,6 +138,16 @@ def read_notifications(connection: Connection, owner: int, after_seq: int) -> It
         position = (rows[-1].first_seq, rows[-1].part)
 
 
+def is_recorded(connection: Connection, owner: int, seq: int, subscription: int) -> bool:
+    """Return whether a match is stored."""
+    for found in read_notifications(connection, owner, seq):
+        if ((found.seq == seq) & (found.subscription == subscription)).any():
+            return True
+        if found.seq[-1] > seq:
+            break
+    return False
+
+
 def all_blocks(connection: Connection) -> Iterator[tuple[int, int, int, Matches]]:
     """Yield bucket, first and last seq, and the matches of every block, for `tocsin db check`."""
     table = notifications.c

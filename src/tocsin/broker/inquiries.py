@@ -1,0 +1,63 @@
+"""Inquiries: what an event would reach, why a notification came, and dead letters once more. Nothing here is published.
+
+A dry run sees what the next publish would see; it takes no turn at the store, and nobody waits for it but readers of
+the live index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tocsin.broker.admission import Admitted, RawEvent, admit_all, read_stored
+from tocsin.broker.core import Core
+from tocsin.broker.expressions import bind_stored
+from tocsin.broker.receipts import DryRun, Reached
+from tocsin.errors import UnknownNotification
+from tocsin.language import Explanation, explain
+from tocsin.store import accounts, events, notifications, subscriptions
+from tocsin.store.letters import DeadLetter, read_dead_letters
+
+
+def dry_run(core: Core, raws: Sequence[RawEvent], owner: str | None) -> list[DryRun]:
+    """Return what publishing these events now would come to, without doing it; matches of one owner, or of all."""
+    core.refresh()
+    judged = admit_all(raws, core.schema, core.settings.event_bytes)
+    fine = [(at, item.event) for at, item in enumerate(judged) if isinstance(item, Admitted)]
+    with core.lock:
+        now = core.store.now_us()
+        seqs = [core.live.seq + 1 + at for at in range(len(fine))]
+        matches = core.live.match(seqs, [now] * len(fine), [event for _, event in fine])
+        first = core.live.seq + 1
+    positions = [fine[seq - first][0] for seq in matches.seq.tolist()]
+    pairs = zip(matches.subscription.tolist(), matches.owner.tolist(), strict=True)
+    with core.store.read() as connection:
+        names = accounts.names_of(connection, set(matches.owner.tolist()))
+    found: list[list[Reached]] = [[] for _ in raws]
+    for at, (subscription, number) in zip(positions, pairs, strict=True):
+        if owner is None or names[number] == owner:
+            found[at].append(Reached(subscription, names[number]))
+    return [
+        DryRun((), tuple(sorted(reached))) if isinstance(item, Admitted) else DryRun(item.violations, ())
+        for item, reached in zip(judged, found, strict=True)
+    ]
+
+
+def explain_notification(core: Core, owner: str, seq: int, subscription: int) -> Explanation:
+    """Return why a stored notification came; raises UnknownNotification, also where it is another's."""
+    core.refresh()
+    with core.store.read() as connection:
+        number = accounts.find_account(connection, owner)
+        kept = subscriptions.find_subscription(connection, subscription)
+        event = events.find_events(connection, [seq]).get(seq)
+        if number is None or kept is None or event is None or kept.owner != number:
+            raise UnknownNotification(seq, subscription)
+        if not notifications.is_recorded(connection, number, seq, subscription):
+            raise UnknownNotification(seq, subscription)
+    return explain(bind_stored(kept.tree, core.schema), core.schema.admit(read_stored(event.body)))
+
+
+def find_dead_letter(core: Core, seq: int, publisher: str | None) -> DeadLetter | None:
+    """Return the dead letter of that seq; of one publisher, or of any."""
+    with core.store.read() as connection:
+        found = read_dead_letters(connection, seq - 1, 1, publisher)
+    return found[0] if found and found[0].seq == seq else None
