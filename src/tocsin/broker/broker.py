@@ -37,7 +37,8 @@ from tocsin.broker.changes import (
 from tocsin.broker.core import Core
 from tocsin.broker.deliveries import CONSUMER, Bells, Listener, position_of, read_page
 from tocsin.broker.expression_batches import prepare_all
-from tocsin.broker.expressions import Expression
+from tocsin.broker.expressions import Expression, prepare
+from tocsin.broker.going_on import Pause, Replace, Resume
 from tocsin.broker.indexes import open_index
 from tocsin.broker.live_index import Engine
 from tocsin.broker.publishing import Publish, run_publishes
@@ -181,6 +182,35 @@ class Broker:
         )
         return replace(renewed, ticket=claim.ticket)
 
+    def replace(
+        self,
+        subscription: SubscriptionReceipt | int,
+        expression: Expression,
+        *,
+        ticket: str | None = None,
+        owner: str | None = None,
+    ) -> SubscriptionReceipt:
+        """Let a subscription ask for something else from now on; id, ticket and lease stay, the seq is new.
+
+        Raises LanguageError, LeaseEnded, WrongTicket, UnknownSubscription.
+        """
+        schema, most_bytes = self._core.schema, self._core.settings.expression_bytes
+        claim = claim_of(subscription, ticket, owner)
+        request = Replace(claim, expression, prepare(expression, schema, most_bytes=most_bytes))
+        return self._turns.take(self._run_changes, request)
+
+    def pause(
+        self, subscription: SubscriptionReceipt | int, *, ticket: str | None = None, owner: str | None = None
+    ) -> SubscriptionReceipt:
+        """Let a subscription match nothing until it is resumed; its lease runs on, and can be renewed."""
+        return self._turns.take(self._run_changes, Pause(claim_of(subscription, ticket, owner)))
+
+    def resume(
+        self, subscription: SubscriptionReceipt | int, *, ticket: str | None = None, owner: str | None = None
+    ) -> SubscriptionReceipt:
+        """Let a paused subscription match again what is published from now on."""
+        return self._turns.take(self._run_changes, Resume(claim_of(subscription, ticket, owner)))
+
     def unsubscribe(
         self, subscription: SubscriptionReceipt | int, *, ticket: str | None = None, owner: str | None = None
     ) -> EndReceipt:
@@ -206,16 +236,17 @@ class Broker:
     def subscription(self, id: int, *, owner: str) -> SubscriptionView:
         """Return an owner's subscription; raises UnknownSubscription, also where it is another's."""
         with self._core.store.read() as connection:
-            found = subscriptions.find_subscription(connection, id)
+            found = subscriptions.find_current(connection, [id]).get(id)
         if found is None or found.owner_name != owner:
             raise UnknownSubscription(id)
         return subscription_view(found)
 
     def subscriptions(self, owner: str, *, after: int = 0, limit: int = 1000) -> list[SubscriptionView]:
-        """Return an owner's live subscriptions with greater ids than `after`, in order."""
+        """Return an owner's subscriptions, live and paused, with greater ids than `after`, in order."""
+        now = self._core.store.now_us()
         with self._core.store.read() as connection:
             number = accounts.find_account(connection, owner)
-            found = [] if number is None else subscriptions.list_subscriptions(connection, number, after, limit)
+            found = [] if number is None else subscriptions.list_subscriptions(connection, number, after, limit, now)
         return [subscription_view(one) for one in found]
 
     def leases_ending(self, owner: str | None = None) -> list[LeaseNotice]:

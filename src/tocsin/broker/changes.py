@@ -30,7 +30,7 @@ from tocsin.errors import (
 )
 from tocsin.schema import Schema
 from tocsin.schema.files import dumps
-from tocsin.store import accounts, schema_history, subscriptions
+from tocsin.store import accounts, replacements, schema_history, subscriptions
 from tocsin.store.subscriptions import NewSubscription, StoredSubscription
 
 
@@ -68,7 +68,7 @@ class Subscribe:
         if turn.schema.version != self.schema.version:  # extended meanwhile; what was valid still is
             self.prepared = prepare_all(self.expressions, turn.schema, most_bytes=settings.expression_bytes)
         owner = accounts.find_account(turn.connection, self.owner)
-        has = 0 if owner is None else turn.live.leases.live_of(owner) + turn.added.get(owner, 0)
+        has = 0 if owner is None else turn.count_of(owner)
         if has + len(self.prepared) > settings.subscriptions_per_owner:
             raise QuotaExceeded(
                 f"{self.owner} has {has} subscriptions, and may have {settings.subscriptions_per_owner}; "
@@ -104,7 +104,7 @@ class Claim:
 
     def find(self, turn: Turn) -> StoredSubscription:
         """Return the subscription; raises WrongTicket or UnknownSubscription, the same whether it is absent or not theirs."""
-        return self.check(subscriptions.find_subscription(turn.connection, self.id))
+        return self.check(subscriptions.find_current(turn.connection, [self.id]).get(self.id))
 
     def check(self, found: StoredSubscription | None) -> StoredSubscription:
         """Return what was found under the id, if it is theirs."""
@@ -138,15 +138,20 @@ class Renew:
     def run(self, turn: Turn, settings: BrokerSettings) -> SubscriptionReceipt:
         del settings
         found = self.claim.find(turn)
-        if found.deleted_seq is not None or found.end_us <= turn.now_us:
-            turn.transaction.keep_time()  # we say that it ended, so time may not go back to before that
-            raise LeaseEnded(found.id, "it was unsubscribed" if found.deleted_by == "owner" else "its lease ended")
+        check_going_on(turn, found)
         if found.generation != self.generation:
-            raise StaleRenewal(found.id, self.generation, found.generation, found.end_us)
+            raise StaleRenewal(found.origin, self.generation, found.generation, found.end_us)
         end = turn.now_us + self.lease_us
         seq = subscriptions.renew(turn.transaction, found.id, end, found.generation + 1)
         turn.renew(found.id, end)
-        return SubscriptionReceipt(found.id, seq, instant(end), found.generation + 1)
+        return SubscriptionReceipt(found.origin, seq, instant(end), found.generation + 1)
+
+
+def check_going_on(turn: Turn, found: StoredSubscription) -> None:
+    """Raise LeaseEnded where a subscription is over."""
+    if found.is_over(turn.now_us):
+        turn.transaction.keep_time()  # we say that it ended, so time may not go back to before that
+        raise LeaseEnded(found.origin, "it was unsubscribed" if found.deleted_by == "owner" else "its lease ended")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,14 +162,19 @@ class Unsubscribe:
 
     def run(self, turn: Turn, settings: BrokerSettings) -> list[EndReceipt]:
         del settings
-        kept = {one.id: one for one in subscriptions.find_subscriptions(turn.connection, [c.id for c in self.claims])}
+        kept = subscriptions.find_current(turn.connection, [claim.id for claim in self.claims])
         found = [claim.check(kept.get(claim.id)) for claim in self.claims]
-        live = [one.id for one in found if one.deleted_seq is None]
+        live = [one for one in found if one.deleted_seq is None]
+        paused = [one for one in found if one.paused]
         seq = 0
         if live:
-            seq = subscriptions.end_leases(turn.transaction, live, "owner")
-            turn.unsubscribe(live, seq)
-        return [EndReceipt(one.id, seq if one.deleted_seq is None else one.deleted_seq) for one in found]
+            seq = subscriptions.end_leases(turn.transaction, [one.id for one in live], "owner")
+        if live or paused:
+            # Those that went before under the same id too: nothing more is delivered for them either.
+            earlier = replacements.all_ids(turn.connection, [one.origin for one in (*live, *paused)])
+            subscriptions.set_ending(turn.transaction, earlier, "owner")
+            turn.unsubscribe([one.id for one in live], seq or turn.transaction.seq, earlier)
+        return [EndReceipt(one.origin, seq if one.deleted_seq is None else one.deleted_seq) for one in found]
 
 
 # --- schema -----------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from tocsin.broker.live_leases import Lease
 from tocsin.broker.settings import BrokerSettings
 from tocsin.errors import SchemaError
 from tocsin.schema import Schema
-from tocsin.store import Meta, Store, Transaction, letters, schema_history
+from tocsin.store import Meta, Store, Transaction, letters, schema_history, subscriptions
 from tocsin.store.crash_points import reach
 from tocsin.store.subscriptions import LeaseRow, leases_since
 from tocsin.store.transaction import read_meta
@@ -74,10 +74,15 @@ class Turn:
         """Let memory end subscriptions."""
         self.effects.append(lambda live: live.end(ids, seq))
 
-    def unsubscribe(self, ids: list[int], seq: int) -> None:
-        """Let memory end subscriptions whose owner wants nothing more delivered for them."""
+    def unsubscribe(self, ids: list[int], seq: int, earlier: list[int]) -> None:
+        """Let memory end subscriptions whose owner wants nothing more delivered for them, nor for earlier ones."""
         self.end(ids, seq)
-        self.unsubscribed |= dict.fromkeys(ids, seq)
+        self.unsubscribed |= dict.fromkeys((*ids, *earlier), seq)
+
+    def count_of(self, owner: int) -> int:
+        """Return how many subscriptions an owner has, paused ones too."""
+        paused = subscriptions.count_paused(self.connection, owner)
+        return self.live.leases.live_of(owner) + self.added.get(owner, 0) + paused
 
 
 class Core:

@@ -20,7 +20,7 @@ from tocsin.broker.cursors import LAST, Position
 from tocsin.broker.receipts import Notification, Page
 from tocsin.broker.times import id_text, instant
 from tocsin.errors import BadCursor, CursorExpired
-from tocsin.store import Meta, accounts, events, letters, subscriptions
+from tocsin.store import Meta, accounts, events, letters, replacements, subscriptions
 from tocsin.store.notifications import notification_id, read_notifications
 from tocsin.store.transaction import read_meta
 
@@ -99,6 +99,7 @@ def _find(connection: Connection, owner: int, start: Position, limit: int) -> Fo
 
 def _describe(connection: Connection, positions: Sequence[Position], incarnation: str) -> list[Notification]:
     stored = events.find_events(connection, sorted({position.seq for position in positions}))
+    origins = replacements.origins_of(connection, {position.subscription for position in positions})
     notifications = []
     for position in positions:
         event = stored[position.seq]
@@ -106,7 +107,7 @@ def _describe(connection: Connection, positions: Sequence[Position], incarnation
             Notification(
                 id=id_text(notification_id(event.event_id, position.subscription)),
                 seq=position.seq,
-                subscription=position.subscription,
+                subscription=origins.get(position.subscription, position.subscription),
                 event_id=id_text(event.event_id),
                 arrival=instant(event.arrival_us),
                 event=read_stored(event.body),

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sqlalchemy import Connection
+
 from tocsin.broker.admission import Admitted, RawEvent, admit_all, read_stored
 from tocsin.broker.core import Core
 from tocsin.broker.expressions import bind_stored
 from tocsin.broker.receipts import DryRun, Reached
 from tocsin.errors import UnknownNotification
 from tocsin.language import Explanation, explain
-from tocsin.store import accounts, events, notifications, subscriptions
+from tocsin.store import accounts, events, notifications, replacements, subscriptions
 from tocsin.store.letters import DeadLetter, read_dead_letters
+from tocsin.store.subscriptions import StoredSubscription
 
 
 def dry_run(core: Core, raws: Sequence[RawEvent], owner: str | None) -> list[DryRun]:
@@ -32,10 +35,11 @@ def dry_run(core: Core, raws: Sequence[RawEvent], owner: str | None) -> list[Dry
     pairs = zip(matches.subscription.tolist(), matches.owner.tolist(), strict=True)
     with core.store.read() as connection:
         names = accounts.names_of(connection, set(matches.owner.tolist()))
+        origins = replacements.origins_of(connection, set(matches.subscription.tolist()))
     found: list[list[Reached]] = [[] for _ in raws]
     for at, (subscription, number) in zip(positions, pairs, strict=True):
         if owner is None or names[number] == owner:
-            found[at].append(Reached(subscription, names[number]))
+            found[at].append(Reached(origins.get(subscription, subscription), names[number]))
     return [
         DryRun((), tuple(sorted(reached))) if isinstance(item, Admitted) else DryRun(item.violations, ())
         for item, reached in zip(judged, found, strict=True)
@@ -47,13 +51,16 @@ def explain_notification(core: Core, owner: str, seq: int, subscription: int) ->
     core.refresh()
     with core.store.read() as connection:
         number = accounts.find_account(connection, owner)
-        kept = subscriptions.find_subscription(connection, subscription)
         event = events.find_events(connection, [seq]).get(seq)
-        if number is None or kept is None or event is None or kept.owner != number:
-            raise UnknownNotification(seq, subscription)
-        if not notifications.is_recorded(connection, number, seq, subscription):
-            raise UnknownNotification(seq, subscription)
+        versions = subscriptions.find_subscriptions(connection, replacements.all_ids(connection, [subscription]))
+        kept = next((one for one in versions if _was_told(connection, number, seq, one)), None)
+    if event is None or kept is None or kept.origin != subscription:
+        raise UnknownNotification(seq, subscription)
     return explain(bind_stored(kept.tree, core.schema), core.schema.admit(read_stored(event.body)))
+
+
+def _was_told(connection: Connection, owner: int | None, seq: int, one: StoredSubscription) -> bool:
+    return one.owner == owner and notifications.is_recorded(connection, one.owner, seq, one.id)
 
 
 def find_dead_letter(core: Core, seq: int, publisher: str | None) -> DeadLetter | None:

@@ -73,6 +73,7 @@ class SubscriptionView:
     lease_end: datetime
     generation: int
     ended: str | None  # 'unsubscribed', 'lease ended', None while live
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

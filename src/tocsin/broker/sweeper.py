@@ -124,7 +124,7 @@ class Sweeper:
         due = [lease.id for lease in near if settings.notice_us(lease.start_us, lease.end_us) <= now_us < lease.end_us]
         with core.store.read() as connection:
             found = subscriptions.find_subscriptions(connection, due)
-        return [LeaseNotice(one.id, one.owner_name, instant(one.end_us), one.generation) for one in found]
+        return [LeaseNotice(one.origin, one.owner_name, instant(one.end_us), one.generation) for one in found]
 
     def retain(self) -> None:
         """Remove what is older than the retention."""
@@ -132,6 +132,7 @@ class Sweeper:
         more = True
         while more and not self._stop.is_set():
             with self._core.turn() as turn:
+                subscriptions.end_paused(turn.transaction)
                 more = retention.retain(turn.transaction, keep_from)
             self._core.forget()
 

@@ -14,9 +14,11 @@ from tocsin.store.subscriptions import StoredSubscription
 
 def subscription_view(found: StoredSubscription) -> SubscriptionView:
     """Return a subscription as its owner sees it."""
-    ended = {None: None, "owner": "unsubscribed", "lease": "lease ended"}[found.deleted_by]
+    ended = {None: None, "paused": None, "replaced": None, "owner": "unsubscribed", "lease": "lease ended"}[
+        found.deleted_by
+    ]
     return SubscriptionView(
-        found.id,
+        found.origin,
         found.owner_name,
         text_of(found.text, found.tree),
         found.id,
@@ -24,6 +26,7 @@ def subscription_view(found: StoredSubscription) -> SubscriptionView:
         instant(found.end_us),
         found.generation,
         ended,
+        found.paused,
     )
 
 

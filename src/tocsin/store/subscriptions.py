@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, or_, select, update
+from sqlalchemy import Connection, delete, func, or_, select, update
 
+from tocsin.store import replacements, tables
 from tocsin.store.tables import accounts, leases, subscriptions
 from tocsin.store.transaction import Transaction
 
@@ -44,6 +45,15 @@ class StoredSubscription:
     changed_seq: int
     deleted_seq: int | None
     deleted_by: str | None
+    origin: int  # the id under which its owner knows it: see replacements.py
+
+    @property
+    def paused(self) -> bool:
+        return self.deleted_by == "paused"
+
+    def is_over(self, now_us: int) -> bool:
+        """Return whether it has ended for good."""
+        return self.end_us <= now_us or (self.deleted_seq is not None and not self.paused)
 
 
 class LeaseRow(NamedTuple):
@@ -75,6 +85,23 @@ def add_subscriptions(transaction: Transaction, new: Sequence[NewSubscription]) 
     return first
 
 
+def add_version(transaction: Transaction, of: StoredSubscription, new: NewSubscription) -> int:
+    """Store a subscription that goes on under the id of another, with what is left of its lease; return its seq."""
+    seq = transaction.draw()
+    row = (seq, of.owner, new.text, new.tree, new.schema_version, of.ticket_hash)
+    transaction.insert_rows(subscriptions, [row])
+    transaction.insert_rows(leases, [(seq, of.owner, of.start_us, of.end_us, of.generation, seq, None, None)])
+    replacements.add_replacement(transaction, seq, of.origin)
+    return seq
+
+
+def set_ending(transaction: Transaction, ids: Sequence[int], deleted_by: str) -> None:
+    """Store another reason why subscriptions are over, for those that are."""
+    for start in range(0, len(ids), _AT_A_TIME):
+        chosen = leases.c.subscription.in_(ids[start : start + _AT_A_TIME]) & leases.c.deleted_seq.is_not(None)
+        transaction.connection.execute(update(leases).where(chosen).values(deleted_by=deleted_by))
+
+
 def renew(transaction: Transaction, id: int, end_us: int, generation: int) -> int:
     """Store a lease's new end and generation; return the seq."""
     seq = transaction.draw()
@@ -93,6 +120,12 @@ def end_leases(transaction: Transaction, ids: Sequence[int], deleted_by: str) ->
     return seq
 
 
+def end_paused(transaction: Transaction) -> None:
+    """Store that the leases of paused subscriptions ended, where they did."""
+    over = (leases.c.deleted_by == "paused") & (leases.c.end_us <= transaction.now_us)
+    transaction.connection.execute(update(leases).where(over).values(deleted_by="lease"))
+
+
 def find_subscription(connection: Connection, id: int) -> StoredSubscription | None:
     """Return the subscription of that id, whether live or over, as long as it is kept."""
     found = find_subscriptions(connection, [id])
@@ -108,14 +141,31 @@ def find_subscriptions(connection: Connection, ids: Sequence[int]) -> list[Store
     return sorted(found, key=lambda row: row.id)
 
 
-def list_subscriptions(connection: Connection, owner: int, after: int, limit: int) -> list[StoredSubscription]:
-    """Return an owner's live subscriptions with ids greater than `after`, ordered by id."""
-    query = (
-        _WHOLE.where(leases.c.owner == owner, leases.c.subscription > after, leases.c.deleted_seq.is_(None))
-        .order_by(leases.c.subscription)
-        .limit(limit)
-    )
-    return _read(connection.execute(query))
+def find_current(connection: Connection, origins: Sequence[int]) -> dict[int, StoredSubscription]:
+    """Return the id that owners know -> the subscription that goes on under it, or was the last to."""
+    newest = replacements.current_ids(connection, origins)
+    found = find_subscriptions(connection, [newest.get(id, id) for id in origins])
+    known = {one.origin: one for one in found}
+    return {id: known[id] for id in origins if id in known}
+
+
+def list_subscriptions(
+    connection: Connection, owner: int, after: int, limit: int, now_us: int
+) -> list[StoredSubscription]:
+    """Return an owner's subscriptions, live and paused, with ids (as the owner knows them) after one, in order."""
+    kept = leases.c.deleted_seq.is_(None) | ((leases.c.deleted_by == "paused") & (leases.c.end_us > now_us))
+    mine = _WHOLE.where(leases.c.owner == owner, kept)
+    # Two queries, so that those that were never replaced come by the index on (owner, subscription).
+    never = mine.where(leases.c.subscription > after, _REPLACED.c.origin.is_(None)).order_by(leases.c.subscription)
+    replaced = mine.where(_REPLACED.c.origin > after).order_by(_REPLACED.c.origin)
+    found = _read(connection.execute(never.limit(limit))) + _read(connection.execute(replaced.limit(limit)))
+    return sorted(found, key=lambda one: one.origin)[:limit]
+
+
+def count_paused(connection: Connection, owner: int) -> int:
+    """Return how many of an owner's subscriptions are paused."""
+    query = select(func.count()).select_from(leases).where(leases.c.owner == owner, leases.c.deleted_by == "paused")
+    return int(connection.execute(query).scalar_one())
 
 
 def unsubscribed(connection: Connection, ids: Sequence[int]) -> set[int]:
@@ -157,9 +207,11 @@ def trees_of(connection: Connection, ids: Sequence[int]) -> dict[int, bytes]:
 
 
 def remove_ended(transaction: Transaction, through_seq: int) -> int:
-    """Remove subscriptions that were over by `through_seq`; return how many."""
-    over = select(leases.c.subscription).where(leases.c.deleted_seq <= through_seq)
+    """Remove subscriptions that were over by `through_seq`, and not only paused; return how many."""
+    waiting = (leases.c.deleted_by == "paused") & (leases.c.end_us > transaction.now_us)
+    over = select(leases.c.subscription).where(leases.c.deleted_seq <= through_seq, ~func.coalesce(waiting, False))
     ids = list(transaction.connection.execute(over).scalars())
+    replacements.remove(transaction, ids)
     for start in range(0, len(ids), _AT_A_TIME):
         chunk = ids[start : start + _AT_A_TIME]
         transaction.connection.execute(delete(leases).where(leases.c.subscription.in_(chunk)))
@@ -171,6 +223,7 @@ def _read(rows: Iterable[Any]) -> list[StoredSubscription]:
     return [StoredSubscription(*row) for row in rows]
 
 
+_REPLACED = tables.replacements
 _WHOLE = (
     select(
         subscriptions.c.id,
@@ -186,7 +239,9 @@ _WHOLE = (
         leases.c.changed_seq,
         leases.c.deleted_seq,
         leases.c.deleted_by,
+        func.coalesce(_REPLACED.c.origin, subscriptions.c.id),
     )
     .join(leases, leases.c.subscription == subscriptions.c.id)
     .join(accounts, accounts.c.number == subscriptions.c.owner)
+    .outerjoin(_REPLACED, _REPLACED.c.subscription == subscriptions.c.id)
 )
