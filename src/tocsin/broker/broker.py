@@ -197,19 +197,24 @@ class Broker:
         schema, most_bytes = self._core.schema, self._core.settings.expression_bytes
         claim = claim_of(subscription, ticket, owner)
         request = Replace(claim, expression, prepare(expression, schema, most_bytes=most_bytes))
-        return self._turns.take(self._run_changes, request)
+        replaced: SubscriptionReceipt = self._turns.take(self._run_changes, request)
+        return replaced
 
     def pause(
         self, subscription: SubscriptionReceipt | int, *, ticket: str | None = None, owner: str | None = None
     ) -> SubscriptionReceipt:
         """Let a subscription match nothing until it is resumed; its lease runs on, and can be renewed."""
-        return self._turns.take(self._run_changes, Pause(claim_of(subscription, ticket, owner)))
+        paused: SubscriptionReceipt = self._turns.take(self._run_changes, Pause(claim_of(subscription, ticket, owner)))
+        return paused
 
     def resume(
         self, subscription: SubscriptionReceipt | int, *, ticket: str | None = None, owner: str | None = None
     ) -> SubscriptionReceipt:
         """Let a paused subscription match again what is published from now on."""
-        return self._turns.take(self._run_changes, Resume(claim_of(subscription, ticket, owner)))
+        resumed: SubscriptionReceipt = self._turns.take(
+            self._run_changes, Resume(claim_of(subscription, ticket, owner))
+        )
+        return resumed
 
     def unsubscribe(
         self, subscription: SubscriptionReceipt | int, *, ticket: str | None = None, owner: str | None = None

@@ -24,7 +24,8 @@ def add_replacement(transaction: Transaction, subscription: int, origin: int) ->
 
 def current_ids(connection: Connection, origins: Iterable[int]) -> dict[int, int]:
     """Return origin -> the id of the last that goes on under it, for those that were replaced."""
-    columns, found = replacements.c, {}
+    columns = replacements.c
+    found: dict[int, int] = {}
     for some in _in_parts(origins):
         query = select(columns.origin, func.max(columns.subscription)).where(columns.origin.in_(some))
         found.update((origin, last) for origin, last in connection.execute(query.group_by(columns.origin)))
