@@ -75,3 +75,6 @@ def errors_of(root: etree._Element) -> list[tuple[str | None, str | None]]:
 def words_of(root: etree._Element) -> str:
     """Return all text in a reply."""
     return "".join(str(text) for text in root.itertext())
+
+
+EVENT_OF_APPENDIX_B = etree.tostring(next(user_log().iter("PUBLISH_EVENT")))
