@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from tocsin.client import AsyncClient, Client
     from tocsin.errors import TocsinError
     from tocsin.language import attributes, bind, evaluate, explain, parse, render, subscription
     from tocsin.matching import Matcher, engine_of
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from tocsin.schema import Event, Schema
 
 _HOMES = {
+    "AsyncClient": "tocsin.client",
+    "Client": "tocsin.client",
     "ColumnarMatcher": "tocsin.matching.columnar.matcher",
     "Event": "tocsin.schema",
     "Matcher": "tocsin.matching",
@@ -39,6 +42,8 @@ _HOMES = {
 }
 
 __all__ = [
+    "AsyncClient",
+    "Client",
     "ColumnarMatcher",
     "Event",
     "Matcher",

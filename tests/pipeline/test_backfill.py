@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tocsin.broker import Broker
+from tocsin.broker.estimate import EventSample, wilson
 from tocsin.errors import ParseError
-from tocsin.pipeline.estimate import EventSample, wilson
 from tocsin.schema import EventType, NumericDomain, Schema, TextDomain, TypeAttribute
 
 pytest.importorskip("pyspark")

@@ -1,1 +1,1 @@
-"""Tests of the service."""
+"""Tests of the service: over ASGI in this process, and as a process of its own where it is killed."""

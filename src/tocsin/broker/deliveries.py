@@ -8,7 +8,7 @@ slow, goes on where it stopped.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import Connection
@@ -45,7 +45,7 @@ def read_page(core: Core, owner: str, cursor: str | None, limit: int, consumer: 
         number = accounts.find_account(connection, owner)
         start = _start(connection, stands, number, cursor, consumer)
         found = Found([], more=False) if number is None else _find(connection, number, start, limit)
-        notifications = _describe(connection, found.positions, stands.incarnation)
+        notifications = describe(connection, found.positions, stands.incarnation)
     if found.more:
         end = found.positions[-1]
     else:  # nothing else was there, up to where matching had come
@@ -97,7 +97,8 @@ def _find(connection: Connection, owner: int, start: Position, limit: int) -> Fo
     return Found(found, more=False)
 
 
-def _describe(connection: Connection, positions: Sequence[Position], incarnation: str) -> list[Notification]:
+def describe(connection: Connection, positions: Sequence[Position], incarnation: str) -> list[Notification]:
+    """Return the notifications at positions, which must be there."""
     stored = events.find_events(connection, sorted({position.seq for position in positions}))
     origins = replacements.origins_of(connection, {position.subscription for position in positions})
     notifications = []
@@ -133,6 +134,11 @@ class Bells:
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._waiting: dict[int, set[threading.Event]] = {}
+        self._ears: list[Callable[[Sequence[int]], None]] = []
+
+    def tell(self, ear: Callable[[Sequence[int]], None]) -> None:
+        """Call a function with the owners whenever bells ring, whoever waits."""
+        self._ears.append(ear)
 
     def hang(self, owner: int, bell: threading.Event) -> None:
         with self._guard:
@@ -146,6 +152,8 @@ class Bells:
                 self._waiting.pop(owner, None)
 
     def ring(self, owners: Sequence[int]) -> None:
+        for ear in self._ears:
+            ear(owners)
         with self._guard:
             for owner in owners if self._waiting else ():
                 for bell in self._waiting.get(owner, ()):

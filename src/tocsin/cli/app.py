@@ -7,7 +7,21 @@ from __future__ import annotations
 
 import typer
 
-from tocsin.cli import bench, db, demo, explain, index_commands, lab, match, operators, parse, pipeline, schema
+from tocsin.cli import (
+    bench,
+    db,
+    demo,
+    explain,
+    index_commands,
+    lab,
+    load,
+    match,
+    operators,
+    parse,
+    pipeline,
+    schema,
+    serve,
+)
 
 app = typer.Typer(
     name="tocsin",
@@ -28,6 +42,8 @@ app.command("parse")(parse.parse)
 app.command("match")(match.match)
 app.command("explain")(explain.explain)
 app.command("demo")(demo.demo)
+app.command("serve")(serve.serve)
+app.command("load")(load.load)
 
 
 @app.command()

@@ -22,7 +22,7 @@ FILE_FORMATS = ("jsonl", "parquet", "csv", "avro")
 
 @app.command()
 def run(
-    store: str = typer.Option(..., help="The store: a path (SQLite) or postgresql://…"),
+    store: str = typer.Option(..., envvar="TOCSIN_STORE", help="The store: a path (SQLite) or postgresql://…"),
     checkpoint: str = typer.Option(..., help="A folder on a durable disk, where Spark keeps how far it is."),
     source: str = typer.Option("store", help="store, a folder of files, or kafka:SERVERS/TOPICS"),
     format: str = typer.Option("jsonl", help=f"Of the files: {', '.join(FILE_FORMATS)}."),
@@ -108,7 +108,7 @@ def estimate(
     """Estimate how many events a day a draft subscription would match, with the bounds of the error."""
     from dataclasses import asdict
 
-    from tocsin.pipeline.estimate import EventSample
+    from tocsin.broker.estimate import EventSample
     from tocsin.pipeline.stores import open_store
 
     found = EventSample.of_store(open_store(store), sample).estimate(expression)

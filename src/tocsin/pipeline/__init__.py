@@ -11,7 +11,6 @@
     match.py           match(events, subscriptions, ...): DataFrame in, DataFrame out
     validate.py        validate(events, schema)
     backfill.py        what a subscription would have matched
-    estimate.py        the same, estimated from a sample, without Spark
     store_source.py    the store's event log as a streaming source
     run.py             `tocsin pipeline run`: source -> validate -> match as of seq -> sinks
 

@@ -31,8 +31,13 @@ class Delivery:
 
 def add_deliveries(transaction: Transaction, webhook: int, positions: Sequence[tuple[int, int]]) -> None:
     """Make notifications out to a webhook, due at once."""
+    add_deliveries_at(transaction, webhook, [(*position, transaction.now_us) for position in positions])
+
+
+def add_deliveries_at(transaction: Transaction, webhook: int, due: Sequence[tuple[int, int, int]]) -> None:
+    """Make notifications out to a webhook: (seq, subscription, when it is due)."""
     now = transaction.now_us
-    rows = [(webhook, seq, subscription, "waiting", 0, now, now, None) for seq, subscription in positions]
+    rows = [(webhook, seq, subscription, "waiting", 0, at, now, None) for seq, subscription, at in due]
     transaction.insert_rows(deliveries, rows)
 
 

@@ -148,6 +148,17 @@ def is_recorded(connection: Connection, owner: int, seq: int, subscription: int)
     return False
 
 
+def owners_since(connection: Connection, after_seq: int) -> list[int]:
+    """Return the owners of matches after a seq."""
+    table = notifications.c
+    # All buckets are named so that the primary key is used: one look for each bucket.
+    query = select(table.first_seq, table.count, table.body).where(
+        table.bucket.in_(range(BUCKETS)), table.first_seq > after_seq
+    )
+    owners = [decode_block(*row).owner for row in connection.execute(query)]
+    return np.unique(np.concatenate(owners)).tolist() if owners else []
+
+
 def all_blocks(connection: Connection) -> Iterator[tuple[int, int, int, Matches]]:
     """Yield bucket, first and last seq, and the matches of every block, for `tocsin db check`."""
     table = notifications.c

@@ -17,6 +17,7 @@
     progress         how far other readers of the log have come
     webhooks         addresses that notifications are pushed to
     deliveries       notifications on their way to a webhook, delivered, or given up
+    delivery_rules   digests and rates, by subscription
 
 Times are microseconds since 1970 on the store's clock, names ending in `_us`.
 """
@@ -38,7 +39,7 @@ from sqlalchemy import (
     text,
 )
 
-HEAD = "0002"  # the newest migration
+HEAD = "0003"  # the newest migration
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -255,4 +256,12 @@ deliveries = Table(
     Column("last_error", Text),
     PrimaryKeyConstraint("webhook", "seq", "subscription"),
     Index(None, "state", "next_us"),
+)
+
+delivery_rules = Table(
+    "delivery_rules",
+    metadata,
+    Column("subscription", _Number, primary_key=True, autoincrement=False),  # the id under which its owner knows it
+    Column("digest", Text, CheckConstraint("digest IN ('none', 'hour', 'day')", name="digest"), nullable=False),
+    Column("most_per_hour", Integer),
 )

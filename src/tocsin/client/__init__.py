@@ -1,0 +1,29 @@
+"""The client of a Tocsin service: `tocsin.Client` and `tocsin.AsyncClient`. It imports nothing of the server.
+
+    with tocsin.Client("http://127.0.0.1:8080", token) as client:
+        client.subscribe("item where price < 100")
+        for notification in client.listen():
+            print(notification.event)
+
+calls.py      every request, described once        results.py   what comes back, typed
+client.py     does them, waiting or awaited         stream.py    server-sent events, read line by line
+retries.py    when a request is tried again         errors.py    what is refused
+"""
+
+from tocsin.client.client import AsyncClient, Client
+from tocsin.client.errors import ServiceRefused, ServiceUnreachable
+from tocsin.client.results import Batch, Estimate, Notification, NotificationPage, Receipt, Subscribed, Subscription
+
+__all__ = [
+    "AsyncClient",
+    "Batch",
+    "Client",
+    "Estimate",
+    "Notification",
+    "NotificationPage",
+    "Receipt",
+    "ServiceRefused",
+    "ServiceUnreachable",
+    "Subscribed",
+    "Subscription",
+]

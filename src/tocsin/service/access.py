@@ -1,0 +1,121 @@
+"""Who may do what: the route-by-role table. The app enforces it, and a test walks it.
+
+A route that is not in the table cannot be mounted (`check_complete`). What an account owns is looked up by its owner's
+name in every handler, so another's looks like nothing: `owned` says where the test expects 404.
+
+    anyone       also without an account, and with a wrong one
+    guest        without an account where the operator lets guests read (TOCSIN_GUESTS=read or publish)
+    publisher    without an account where the operator lets guests publish (TOCSIN_GUESTS=publish)
+    ticket       the owner, or whoever holds the subscription's ticket
+    member       whoever is logged in, or has an API token
+    admin        an account of that role
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+
+Needs = Literal["anyone", "guest", "publisher", "ticket", "member", "admin"]
+UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a route needs; `owned`: it is about one thing of one account, and another's is not there."""
+
+    needs: Needs
+    owned: bool = False
+
+
+ANYONE, GUEST, PUBLISHER = Rule("anyone"), Rule("guest"), Rule("publisher")
+MEMBER, OWNER, TICKET, ADMIN = Rule("member"), Rule("member", owned=True), Rule("ticket", owned=True), Rule("admin")
+
+TABLE: dict[tuple[str, str], Rule] = {
+    # operations
+    ("GET", "/healthz"): ANYONE,
+    ("GET", "/readyz"): ANYONE,
+    ("GET", "/metrics"): ANYONE,
+    ("GET", "/openapi.json"): ANYONE,
+    ("GET", "/asyncapi.json"): ANYONE,
+    ("GET", "/docs"): ANYONE,
+    ("GET", "/problems/{name}"): ANYONE,
+    # schema
+    ("GET", "/v1/schema"): GUEST,
+    ("GET", "/v1/schema/history"): GUEST,
+    ("GET", "/v1/schema/versions/{version}"): GUEST,
+    ("GET", "/v1/schema/view"): GUEST,
+    ("GET", "/v1/schema/dtd/{kind}"): GUEST,
+    ("POST", "/v1/schema/extensions"): ADMIN,
+    # events
+    ("POST", "/v1/events"): PUBLISHER,
+    # subscriptions
+    ("POST", "/v1/subscriptions"): MEMBER,
+    ("POST", "/v1/subscriptions/bulk"): MEMBER,
+    ("GET", "/v1/subscriptions"): MEMBER,
+    ("GET", "/v1/subscriptions/{id}"): OWNER,
+    ("DELETE", "/v1/subscriptions/{id}"): TICKET,
+    ("POST", "/v1/subscriptions/{id}/renew"): TICKET,
+    ("GET", "/v1/subscriptions/{id}/delivery"): OWNER,
+    ("PUT", "/v1/subscriptions/{id}/delivery"): OWNER,
+    ("POST", "/v1/subscriptions/{id}/explain"): OWNER,
+    ("GET", "/v1/subscriptions/{id}/plan"): OWNER,
+    ("POST", "/v1/drafts/preview"): MEMBER,
+    ("POST", "/v1/drafts/explain"): MEMBER,
+    ("POST", "/v1/drafts/plan"): MEMBER,
+    ("POST", "/v1/drafts/backfill"): MEMBER,
+    # notifications
+    ("GET", "/v1/notifications"): MEMBER,
+    ("POST", "/v1/notifications/acknowledge"): MEMBER,
+    ("GET", "/v1/notifications/stream"): MEMBER,
+    ("WS", "/v1/notifications/live"): MEMBER,
+    ("GET", "/v1/notifications/{cursor}/why"): OWNER,
+    # webhooks and dead letters
+    ("POST", "/v1/webhooks"): MEMBER,
+    ("GET", "/v1/webhooks"): MEMBER,
+    ("GET", "/v1/webhooks/{id}"): OWNER,
+    ("DELETE", "/v1/webhooks/{id}"): OWNER,
+    ("POST", "/v1/webhooks/{id}/enable"): OWNER,
+    ("POST", "/v1/webhooks/{id}/rotate"): OWNER,
+    ("GET", "/v1/webhooks/{id}/deliveries"): OWNER,
+    ("POST", "/v1/webhooks/{id}/deliveries/retry"): OWNER,
+    ("GET", "/v1/dead-letters"): MEMBER,
+    # accounts
+    ("POST", "/v1/accounts"): ANYONE,
+    ("GET", "/v1/accounts"): ADMIN,
+    ("PATCH", "/v1/accounts/{name}"): ADMIN,
+    ("GET", "/v1/account"): MEMBER,
+    ("PUT", "/v1/account/password"): MEMBER,
+    ("POST", "/v1/sessions"): ANYONE,
+    ("DELETE", "/v1/sessions/current"): MEMBER,
+    ("GET", "/v1/tokens"): MEMBER,
+    ("POST", "/v1/tokens"): MEMBER,
+    ("DELETE", "/v1/tokens/{id}"): OWNER,
+    # the thesis's requests; what each of them needs is in service/xml/principal.py
+    ("POST", "/v1/xml"): GUEST,
+}
+
+
+def rule_of(method: str, path: str) -> Rule:
+    """Return the rule of a route; a HEAD is as a GET. Raises KeyError where the table has none."""
+    return TABLE["GET" if method == "HEAD" else method, path]
+
+
+def entries(routes: Iterable[BaseRoute]) -> set[tuple[str, str]]:
+    """Return (method, path) of all routes; WS for a WebSocket."""
+    found: set[tuple[str, str]] = set()
+    for route in routes:
+        if isinstance(route, WebSocketRoute):
+            found.add(("WS", route.path))
+        elif isinstance(route, Route):
+            found |= {(method, route.path) for method in (route.methods or ()) if method != "HEAD"}
+    return found
+
+
+def check_complete(routes: Iterable[BaseRoute]) -> None:
+    """Raise where a route is not in the table, so that it is never served."""
+    if missing := sorted(entries(routes) - set(TABLE)):
+        raise LookupError(f"these routes have no rule in service/access.py: {missing}")

@@ -1,0 +1,96 @@
+"""What the broker answers, as JSON documents; the same on HTTP, SSE, WebSockets and webhooks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from tocsin.broker import (
+    DeadLetterView,
+    Notification,
+    Page,
+    PublishReceipt,
+    SubscriptionReceipt,
+    SubscriptionView,
+)
+
+_encoder = msgspec.json.Encoder()
+to_json = _encoder.encode
+
+
+def json_response(document: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return a document as a response, without the framework's detour through its models."""
+    return Response(_encoder.encode(document), status, headers, media_type="application/json")
+
+
+def notification_document(notification: Notification) -> dict[str, Any]:
+    """Return a notification as JSON has it."""
+    return {
+        "id": notification.id,
+        "seq": notification.seq,
+        "subscription": notification.subscription,
+        "event_id": notification.event_id,
+        "arrival": notification.arrival,
+        "event": notification.event,
+        "cursor": notification.cursor,
+    }
+
+
+def notification_json(notification: Notification) -> bytes:
+    """Return a notification as JSON."""
+    return _encoder.encode(notification_document(notification))
+
+
+def page_document(page: Page) -> dict[str, Any]:
+    """Return a page of notifications."""
+    return {"items": [notification_document(one) for one in page], "cursor": page.cursor, "more": page.more}
+
+
+def receipt_document(receipt: PublishReceipt) -> dict[str, Any]:
+    """Return what became of an event."""
+    document: dict[str, Any] = {"seq": receipt.seq, "event_id": receipt.event_id, "accepted": receipt.accepted}
+    if receipt.violations:
+        document["violations"] = [
+            {"rule": one.rule, "attribute": one.attribute, "message": one.message} for one in receipt.violations
+        ]
+    return document
+
+
+def subscribed_document(receipt: SubscriptionReceipt) -> dict[str, Any]:
+    """Return what became of a subscription; the ticket only where there is one to show."""
+    document = {
+        "id": receipt.id,
+        "seq": receipt.seq,
+        "lease_end": receipt.lease_end,
+        "generation": receipt.generation,
+    }
+    return document if receipt.ticket is None else document | {"ticket": receipt.ticket}
+
+
+def subscription_document(view: SubscriptionView) -> dict[str, Any]:
+    """Return a subscription as its owner sees it."""
+    return {
+        "id": view.id,
+        "text": view.text,
+        "seq": view.seq,
+        "lease_start": view.lease_start,
+        "lease_end": view.lease_end,
+        "generation": view.generation,
+        "ended": view.ended,
+    }
+
+
+def dead_letter_document(letter: DeadLetterView) -> dict[str, Any]:
+    """Return a dead letter; its body as text, since it may not even be JSON."""
+    return {
+        "seq": letter.seq,
+        "kind": letter.kind,
+        "reason": letter.reason,
+        "violations": [
+            {"rule": one.rule, "attribute": one.attribute, "message": one.message} for one in letter.violations
+        ],
+        "body": letter.body.decode("utf-8", "backslashreplace"),
+        "at": letter.at,
+    }

@@ -1,0 +1,105 @@
+"""Drafts: what a subscription would do, before it is one. Plans, volume estimates, a look back over the log, reasons."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from tocsin.broker import Broker
+from tocsin.broker.admission import read_stored
+from tocsin.broker.estimate import EventSample
+from tocsin.broker.expressions import Expression, Prepared, prepare
+from tocsin.broker.times import id_text
+from tocsin.compile.analysis import conjunction_text, warnings_of
+from tocsin.language import bind, evaluate, explain, parse
+from tocsin.service.refusals import BadRequest
+from tocsin.store.events import read_events
+
+_MOST_BYTES = 64 << 10
+_LOOKED_AT = 20_000  # events of the log that one request looks at
+_FRESH_SECONDS = 5.0
+
+
+def prepared(broker: Broker, expression: Expression) -> Prepared:
+    """Return an expression bound to the schema in force; raises a LanguageError."""
+    return prepare(expression, broker.schema, most_bytes=_MOST_BYTES)
+
+
+def plan(broker: Broker, expression: Expression) -> dict[str, Any]:
+    """Return how an expression is understood: its text, its conjunctions, and what its author should know."""
+    found = prepared(broker, expression)
+    texts = [conjunction_text(one) for one in found.form.conjunctions]
+    return {"text": found.text, "warnings": warnings_of(found.form), "conjunctions": texts}
+
+
+def explain_draft(broker: Broker, expression: Expression, event: Mapping[str, Any]) -> dict[str, object]:
+    """Return whether an event satisfies an expression, and why; raises LanguageError, EventRejected."""
+    schema = broker.schema
+    bound = prepare(expression, schema, most_bytes=_MOST_BYTES).bound
+    return explain(bound, schema.admit(event)).as_json()
+
+
+def explain_text(broker: Broker, text: str, event: Mapping[str, Any]) -> dict[str, object]:
+    """Return whether an event satisfies a stored subscription, given by its text, and why."""
+    schema = broker.schema
+    return explain(bind(parse(text), schema, text=text), schema.admit(event)).as_json()
+
+
+def backfill(broker: Broker, expression: Expression, after_seq: int, limit: int) -> dict[str, Any]:
+    """Return the stored events that an expression matches, in order, after a seq; looks at a bounded stretch of the log.
+
+    `after` of the answer goes on from there; None where the end of the log was reached.
+    """
+    found = prepared(broker, expression)
+    schema = broker.schema
+    with broker.store.read() as connection:
+        stored = read_events(connection, after_seq, _LOOKED_AT)
+    items: list[dict[str, Any]] = []
+    looked, after = 0, after_seq
+    for event in stored:
+        looked, after = looked + 1, event.seq
+        document = read_stored(event.body)
+        if evaluate(found.bound, schema.admit(document)):
+            items.append({"seq": event.seq, "event_id": id_text(event.event_id), "event": document})
+            if len(items) >= limit:
+                break
+    at_end = looked == len(stored) < _LOOKED_AT
+    return {"items": items, "looked_at": looked, "after": None if at_end else str(after)}
+
+
+def read_after(after: str | None) -> int:
+    """Return the seq that an answer's `after` stands for; raises BadRequest."""
+    if after is None:
+        return 0
+    if not (after.isascii() and after.isdigit() and len(after) < 19):
+        raise BadRequest("after: use the one of the last answer")
+    return int(after)
+
+
+class Samples:
+    """Samples of the newest events, by size, kept for a moment: estimates come in bursts while somebody types."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._guard = threading.Lock()
+        self._kept: dict[int, tuple[float, int, EventSample]] = {}
+
+    def estimate(self, expression: Expression, size: int) -> dict[str, Any]:
+        """Return how many events a day an expression would match; raises a LanguageError."""
+        found = prepared(self._broker, expression)
+        with self._guard:
+            sample = self._sample(size)
+            estimate = asdict(sample.estimate(found.bound.subscription))
+        del estimate["seconds"]
+        return estimate
+
+    def _sample(self, size: int) -> EventSample:
+        now, version = time.monotonic(), self._broker.schema.version
+        kept = self._kept.get(size)
+        if kept is None or now - kept[0] > _FRESH_SECONDS or kept[1] != version:
+            self._kept.clear()
+            self._kept[size] = (now, version, EventSample.of_store(self._broker.store, size))
+        return self._kept[size][2]

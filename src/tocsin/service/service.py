@@ -1,0 +1,102 @@
+"""The service: everything that handlers share, made when the app starts and let go of when it ends.
+
+Handlers get it from the request (`service_of`). It opens the broker, wires push to it, and knows in what order to stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+
+from tocsin.broker import Broker, BrokerSettings
+from tocsin.broker.push_side import PushSide
+from tocsin.schema import Schema
+from tocsin.service.drafts import Samples
+from tocsin.service.identities import Identities
+from tocsin.service.metrics import Metrics
+from tocsin.service.publishing import PublishLine
+from tocsin.service.push.courier import Courier
+from tocsin.service.push.hub import Hub
+from tocsin.service.rates import Buckets
+from tocsin.service.settings import ServiceSettings
+
+log = structlog.get_logger("tocsin.service")
+
+
+class Service:
+    """A running service over an open broker."""
+
+    def __init__(self, settings: ServiceSettings, broker: Broker, metrics: Metrics) -> None:
+        self.settings, self.broker, self.metrics = settings, broker, metrics
+        self.push = PushSide(broker)
+        self.identities = Identities(broker.store, settings)
+        self.requests = Buckets()
+        self.events = Buckets()
+        self.line = PublishLine(self.push)
+        self.samples = Samples(broker)
+        self.hub = Hub(self.push, metrics, settings.poll_seconds)
+        self.courier = Courier(self.push, settings, metrics)
+        self.hub.tell(self.courier.wake)
+        self.stopping = False
+        self._loop = asyncio.get_running_loop()
+
+    def start(self) -> None:
+        """Start what runs in the background."""
+        self._threads = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="tocsin-request")
+        asyncio.get_running_loop().set_default_executor(self._threads)
+        if self.broker.store.meta().matching == "pipeline":
+            self.hub.start_polling()
+        self.courier.start()
+
+    def stop_streams(self) -> None:
+        """Let streams end: a server that stops waits for its connections. Readers come back and resume."""
+        self.stopping = True
+        self.hub.close()
+
+    def stop_soon(self) -> None:
+        """Let streams end; may be called from a signal's handler."""
+        self._loop.call_soon_threadsafe(self.stop_streams)
+
+    async def close(self) -> None:
+        """Stop what runs in the background; the broker is the caller's to close."""
+        self.stop_streams()
+        await self.courier.close()
+        self.identities.close()
+
+    async def settle(self, subscriptions: Iterable[int]) -> None:
+        """Make sure that nothing more is sent for subscriptions that have ended."""
+        ended = list(subscriptions)
+        self.hub.settle(ended)
+        await self.courier.settle(ended)
+
+
+def open_broker(settings: ServiceSettings) -> Broker:
+    """Return a broker over the store of the settings; a new store gets the schema of the settings."""
+    from tocsin.store import Store
+
+    with_schema = Store.open(settings.store)
+    try:
+        is_new = with_schema.meta().schema_version == 0
+    finally:
+        with_schema.close()
+    return Broker.open(
+        settings.store,
+        schema=load_schema(settings.schema) if is_new else None,
+        settings=BrokerSettings(subscriptions_per_owner=settings.subscriptions_per_account),
+        matching="pipeline" if settings.pipeline == "spark" else "inline",
+        engine=settings.engine,
+    )
+
+
+def load_schema(name: str) -> Schema:
+    """Return the schema of a file, or the packaged example of that name."""
+    from pathlib import Path
+
+    from tocsin.schema import examples, files
+
+    if not Path(name).exists() and name in examples.example_names():
+        return examples.load_example(name)
+    return files.load(Path(name))

@@ -1,0 +1,119 @@
+"""Settings of the service, from the environment: TOCSIN_PORT=8080, or TOCSIN_STORE_FILE=/run/secrets/store for secrets.
+
+Every setting is a field here; its variable is TOCSIN_ and the field's name in capitals. `…_FILE` names a file that
+holds the value. docs/service.md lists them all; a test holds that.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from tocsin.errors import FileError, TocsinError, did_you_mean, nearest
+
+PREFIX = "TOCSIN_"
+# Variables of other parts of Tocsin, which are not settings of the service.
+_OTHERS = frozenset({"CRASH_POINT", "HYPOTHESIS", "SLOW", "TOKEN", "URL"})
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+Seconds = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class BadSetting(TocsinError):
+    """A setting of the service is wrong."""
+
+
+class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the service is told by its operator; sizes in bytes, times in seconds."""
+
+    # where
+    store: str = "tocsin.db"  # a path (SQLite) or postgresql://…
+    schema: str = "auction"  # a file, or an example's name; used when the store is new
+    host: str = "127.0.0.1"
+    port: Port = 8080
+    xml_port: Port | None = None  # of the thesis's plain TCP daemon; none: it is not started
+    public_url: str | None = None  # as users see it; its origin may open WebSockets and use sessions
+
+    # who
+    guests: Literal["none", "read", "publish"] = "read"
+    registration: Literal["open", "closed"] = "open"
+    admin_token: str | None = None  # instead of the one that the first start prints
+    secure_cookies: bool = False
+    session_seconds: Seconds = 14 * 86400.0
+    password_threads: Count = 2  # argon2 takes 64 MiB each
+
+    # how much
+    body_bytes: Count = 1 << 20
+    batch_bytes: Count = 32 << 20
+    subscriptions_per_account: Count = 100_000
+    tokens_per_account: Count = 50
+    webhooks_per_account: Count = 10
+    requests_per_minute: Count = 60_000  # of one account, or of one guest's address
+    events_per_minute: Count = 6_000_000
+    logins_per_minute: Count = 10  # of one name, and of one address
+    registrations_per_hour: Count = 20  # of one address
+    streams_per_account: Count = 10_000
+
+    # push
+    ping_seconds: Seconds = 15.0
+    stalled_seconds: Seconds = 20.0  # a reader that takes nothing for so long is closed
+    webhook_seconds: Seconds = 15.0  # for one attempt
+    webhook_first_retry_seconds: Seconds = 5.0
+    webhook_private: bool = False  # allow addresses that are not public; for tests and closed networks
+    poll_seconds: Seconds = 0.05  # how often matches of the pipeline are looked for
+
+    # how
+    pipeline: Literal["inline", "spark"] = "inline"
+    pipeline_checkpoint: str | None = None  # beside the store by default
+    pipeline_master: str = "local[2]"
+    engine: Literal["columnar", "definition"] = "columnar"
+    threads: Count = 64  # requests that may be at the store at a time
+    shutdown_seconds: Seconds = 10.0
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    docs: bool = True  # serve /docs and /openapi.json
+
+    def __repr__(self) -> str:
+        """Show what may be seen: no token, and no password in the store's address."""
+        shown = {name: getattr(self, name) for name in self.__struct_fields__ if name not in ("admin_token", "store")}
+        return f"ServiceSettings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    @property
+    def origins(self) -> frozenset[str]:
+        """The origins that may act with a session beside the request's own host."""
+        if self.public_url is None:
+            return frozenset()
+        scheme, _, rest = self.public_url.partition("://")
+        return frozenset({f"{scheme}://{rest.split('/')[0]}"})
+
+
+def read_settings(environment: Mapping[str, str] | None = None, **given: object) -> ServiceSettings:
+    """Return the settings of an environment; what is `given` and not None wins. Raises BadSetting."""
+    known = set(ServiceSettings.__struct_fields__)
+    found: dict[str, object] = {}
+    for variable, value in sorted((os.environ if environment is None else environment).items()):
+        name = variable.removeprefix(PREFIX)
+        if name == variable or name in _OTHERS:
+            continue
+        if name.endswith("_FILE") and name.removesuffix("_FILE").lower() in known:
+            name, value = name.removesuffix("_FILE"), _content(variable, value)
+        if name.lower() not in known:
+            hint = did_you_mean(PREFIX + near.upper() for near in nearest(name.lower(), known))
+            raise BadSetting(f"there is no setting {variable}{hint}")
+        found[name.lower()] = value
+    found |= {name: value for name, value in given.items() if value is not None}
+    try:
+        return msgspec.convert(found, ServiceSettings, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadSetting(f"a setting is wrong: {error}") from None
+
+
+def _content(variable: str, path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise FileError(path, f"{variable}: {error.strerror or error}") from None

@@ -1,0 +1,146 @@
+"""Subscriptions for requests: what handlers and pages call. Everything is looked up under its owner's name."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from tocsin.broker import EndReceipt, SubscriptionReceipt, SubscriptionView
+from tocsin.broker.expressions import Expression, prepare
+from tocsin.errors import LeaseEnded, QuotaExceeded, StaleRenewal, TocsinError, WrongTicket
+from tocsin.language.documents import decode
+from tocsin.service.principal import Principal
+from tocsin.service.problems import problem_of
+from tocsin.service.push.schedule import DeliveryRule
+from tocsin.service.refusals import Invalid, TooMuch
+from tocsin.store import delivery_rules
+from tocsin.store.delivery_rules import StoredRule
+
+if TYPE_CHECKING:
+    from tocsin.service.service import Service
+
+MOST_IN_BULK = 100_000
+_SHOWN = 100
+
+
+class BadLines(Invalid):
+    """Some lines of a bulk request are wrong; none was stored. `more` lists them."""
+
+
+async def subscribe(
+    service: Service, principal: Principal, expression: Expression, lease: float | None
+) -> SubscriptionReceipt:
+    """Store one subscription."""
+    return (await subscribe_all(service, principal, [expression], lease))[0]
+
+
+async def subscribe_all(
+    service: Service, principal: Principal, expressions: list[Expression], lease: float | None
+) -> list[SubscriptionReceipt]:
+    """Store subscriptions, all or none; raises what the broker does, QuotaExceeded by the account's own bound."""
+    most = principal.quotas.get("subscriptions")
+    if most is not None:
+        has = await asyncio.to_thread(service.push.live_of, principal.number)
+        if has + len(expressions) > most:
+            raise QuotaExceeded(
+                f"{principal.name} has {has} subscriptions, and may have {most}; unsubscribe some first"
+            )
+    return await asyncio.to_thread(service.broker.subscribe_all, expressions, owner=principal.name, lease=lease)
+
+
+def read_bulk(body: bytes) -> list[dict[str, Any]]:
+    """Return the documents of an NDJSON body; raises BadLines."""
+    lines = [line for line in body.split(b"\n") if line.strip()]
+    if len(lines) > MOST_IN_BULK:
+        raise TooMuch(f"{len(lines)} subscriptions; {MOST_IN_BULK} is the most at a time")
+    found, wrong = [], []
+    for number, line in enumerate(lines, 1):
+        try:
+            document = decode(line)
+            if not isinstance(document, dict):
+                raise Invalid("a subscription is a JSON object")
+            found.append(document)
+        except (TocsinError, RecursionError) as error:
+            wrong.append({"line": number, "message": str(error)[:500]})
+    if wrong:
+        raise _bad_lines(wrong)
+    return found
+
+
+async def subscribe_bulk(
+    service: Service, principal: Principal, documents: list[dict[str, Any]], lease: float | None
+) -> list[SubscriptionReceipt]:
+    """Store many subscriptions, all or none; raises BadLines with every line that is wrong."""
+    try:
+        return await subscribe_all(service, principal, list(documents), lease)
+    except TocsinError as error:
+        wrong = await asyncio.to_thread(_wrong_lines, service, documents)
+        raise _bad_lines(wrong) if wrong else error from None
+
+
+def _wrong_lines(service: Service, documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    schema, wrong = service.broker.schema, []
+    for number, document in enumerate(documents, 1):
+        try:
+            prepare(document, schema, most_bytes=service.push.settings.expression_bytes)
+        except TocsinError as error:
+            wrong.append({"line": number, "message": problem_of(error).get("detail", "")})
+    return wrong
+
+
+def _bad_lines(wrong: list[dict[str, Any]]) -> BadLines:
+    return BadLines(f"{len(wrong)} lines are wrong, and none was stored", errors=wrong[:_SHOWN])
+
+
+async def renew(
+    service: Service, principal: Principal, id: int, *, ticket: str | None, generation: int | None, lease: float | None
+) -> SubscriptionReceipt:
+    """Renew a lease by ticket, or as its owner; without a generation, whatever it is at now."""
+    claim: dict[str, Any] = {"owner": principal.name} if ticket is None else {"ticket": ticket}
+    try:
+        if generation is not None:
+            return await asyncio.to_thread(service.broker.renew, id, generation=generation, lease=lease, **claim)
+        try:
+            return await asyncio.to_thread(service.broker.renew, id, generation=0, lease=lease, **claim)
+        except StaleRenewal as error:
+            return await asyncio.to_thread(service.broker.renew, id, generation=error.current, lease=lease, **claim)
+    except LeaseEnded:
+        if ticket is not None:  # a ticket that was used up opens nothing, and tells nothing
+            raise WrongTicket from None
+        raise
+
+
+async def unsubscribe(service: Service, principal: Principal, id: int, *, ticket: str | None) -> EndReceipt:
+    """End a subscription; when this returns nothing more is sent for it, by whatever way."""
+    claim: dict[str, Any] = {"owner": principal.name} if ticket is None else {"ticket": ticket}
+    ended = await asyncio.to_thread(service.broker.unsubscribe, id, **claim)
+    await service.settle([id])
+    return ended
+
+
+async def find(service: Service, principal: Principal, id: int) -> SubscriptionView:
+    """Return a subscription of the asker; raises UnknownSubscription, also where it is another's."""
+    return await asyncio.to_thread(service.broker.subscription, id, owner=principal.name)
+
+
+async def delivery_rule(service: Service, principal: Principal, id: int) -> DeliveryRule:
+    """Return how webhooks are told of a subscription."""
+    await find(service, principal, id)
+
+    def look() -> DeliveryRule:
+        with service.broker.store.read() as connection:
+            kept = delivery_rules.find_rules(connection, [id]).get(id)
+        return DeliveryRule() if kept is None else DeliveryRule(kept.digest, kept.most_per_hour)  # type: ignore[arg-type]
+
+    return await asyncio.to_thread(look)
+
+
+async def set_delivery_rule(service: Service, principal: Principal, id: int, rule: DeliveryRule) -> None:
+    """Set how webhooks are told of a subscription, from the next notification on."""
+    await find(service, principal, id)
+
+    def change() -> None:
+        with service.broker.store.write() as turn:
+            delivery_rules.set_rule(turn, StoredRule(id, rule.digest, rule.most_per_hour))
+
+    await asyncio.to_thread(change)
