@@ -115,7 +115,7 @@ def entries(routes: Iterable[BaseRoute]) -> set[tuple[str, str]]:
     return found
 
 
-def check_complete(routes: Iterable[BaseRoute]) -> None:
-    """Raise where a route is not in the table, so that it is never served."""
-    if missing := sorted(entries(routes) - set(TABLE)):
+def check_complete(routes: Iterable[BaseRoute], pages: Iterable[tuple[str, str]] = ()) -> None:
+    """Raise where a route is not in the table, nor a page with its own rule, so that it is never served."""
+    if missing := sorted(entries(routes) - set(TABLE) - set(pages)):
         raise LookupError(f"these routes have no rule in service/access.py: {missing}")

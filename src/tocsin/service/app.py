@@ -22,6 +22,7 @@ from tocsin.service.pipeline_watch import PipelineWatch
 from tocsin.service.routes import ROUTERS
 from tocsin.service.service import Service, open_broker
 from tocsin.service.settings import ServiceSettings
+from tocsin.service.web.routes import RULES, page_routes
 from tocsin.service.xml_side import start_daemon
 
 
@@ -63,7 +64,8 @@ def create_app(settings: ServiceSettings, *, broker: Broker | None = None) -> Fa
     )
     for router in ROUTERS:  # flat, so that every route is in one list, which is checked against the table
         app.router.routes.extend(router.routes)
-    access.check_complete(app.routes)
+    app.router.routes.extend(page_routes())
+    access.check_complete(app.routes, RULES)
     problems.install(app)
     describe(app)
     app.add_middleware(Edge, settings=settings, metrics=metrics)

@@ -28,7 +28,7 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{8,64}")
 _STEP = 64 << 10  # bytes inflated at a time
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
+    (b"referrer-policy", b"same-origin"),
     (b"x-frame-options", b"DENY"),
     (b"cross-origin-opener-policy", b"same-origin"),
 ]

@@ -143,7 +143,16 @@ class Identities:
         Whether there is such an account cannot be told: neither by the answer, nor by the time it takes, nor by when
         it is throttled.
         """
-        return await self._new_session(await self.check_password(name, password, address), before)
+        return await self._new_session(await self._check(name, password, address), before)
+
+    async def _check(self, name: str, password: str, address: str) -> Account:
+        """Return the account of a name and its password, or one of its API tokens: the first admin has nothing else."""
+        by_token = await self.by_token(password)
+        if by_token is not None and by_token.name == name:
+            account = await self._read(lambda connection: accounts.read_account(connection, name))
+            if account is not None:
+                return account
+        return await self.check_password(name, password, address)
 
     async def check_password(self, name: str, password: str, address: str) -> Account:
         """Return the account of a name and password; raises Unauthenticated, Throttled, as `log_in` does."""

@@ -1,0 +1,152 @@
+"""Pages of accounts: register, log in and out, password and tokens; for admins all accounts."""
+
+from __future__ import annotations
+
+import re
+
+from starlette.responses import Response
+
+from tocsin.broker.times import instant
+from tocsin.errors import TocsinError
+from tocsin.service.identities import LoggedIn
+from tocsin.service.principal import SESSION_COOKIE
+from tocsin.service.web.visit import Pages, Visit, safe_path
+
+pages = Pages()
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+_PER_PAGE = 100
+
+
+@pages.get("/register", "anyone")
+async def show_register(visit: Visit) -> Response:
+    """Show the form."""
+    return visit.page("register.html", name="", errors={})
+
+
+@pages.post("/register", "anyone")
+async def register(visit: Visit) -> Response:
+    """Make an account, and log in."""
+    name, password = visit.text("name").strip(), visit.text("password")
+    errors = {}
+    if not _NAME.fullmatch(name):
+        errors["name"] = "letters, digits and . _ @ -, beginning with a letter or digit, 64 at most"
+    if not 10 <= len(password) <= 200:
+        errors |= {"password": "10 to 200 characters"}
+    elif password != visit.text("again"):
+        errors["again"] = "the two are not the same"
+    if not errors:
+        try:
+            await visit.service.identities.register(name, password, visit.principal.address)
+            return await _log_in(visit, name, password, "/", "registered")
+        except TocsinError as error:
+            errors["name"] = str(error)
+    return visit.page("register.html", 422, name=name, errors=errors)
+
+
+@pages.get("/login", "anyone")
+async def show_login(visit: Visit) -> Response:
+    """Show the form."""
+    return visit.page("login.html", name="", error="", next=safe_path(visit.query("next", "/")))
+
+
+@pages.post("/login", "anyone")
+async def log_in(visit: Visit) -> Response:
+    """Begin a session, and go where the visitor wanted to."""
+    name, onward = visit.text("name").strip(), safe_path(visit.text("next", "/"))
+    try:
+        return await _log_in(visit, name, visit.text("password"), onward, "")
+    except TocsinError as error:
+        return visit.page("login.html", 401, name=name, error=str(error), next=onward)
+
+
+async def _log_in(visit: Visit, name: str, password: str, onward: str, done: str) -> Response:
+    before = visit.request.cookies.get(SESSION_COOKIE)
+    found: LoggedIn = await visit.service.identities.log_in(name, password, visit.principal.address, before)
+    response = visit.go(onward, done=done) if done else visit.go(onward)
+    settings = visit.service.settings
+    response.set_cookie(
+        SESSION_COOKIE, found.secret, max_age=int(settings.session_seconds), httponly=True, samesite="lax",
+        secure=settings.secure_cookies, path="/",
+    )  # fmt: skip
+    return response
+
+
+@pages.post("/logout", "member")
+async def log_out(visit: Visit) -> Response:
+    """End the session."""
+    await visit.service.identities.log_out(visit.principal)
+    response = visit.go("/", done="logged-out")
+    response.delete_cookie(SESSION_COOKIE, path="/")
+    return response
+
+
+@pages.get("/account", "member")
+async def account(visit: Visit) -> Response:
+    """Show the password form and the tokens."""
+    return await _account(visit)
+
+
+async def _account(visit: Visit, secret: str = "", error: str = "", status: int = 200) -> Response:
+    tokens = [
+        {
+            "id": one.id,
+            "name": one.name,
+            "created": instant(one.created_us),
+            "expires": None if one.expires_us is None else instant(one.expires_us),
+        }
+        for one in await visit.service.identities.tokens_of(visit.principal)
+    ]
+    return visit.page("account.html", status, tokens=tokens, secret=secret, error=error)
+
+
+@pages.post("/account/password", "member")
+async def change_password(visit: Visit) -> Response:
+    """Set another password; all sessions end."""
+    new = visit.text("new")
+    if not 10 <= len(new) <= 200:
+        return await _account(visit, error="the new password has 10 to 200 characters", status=422)
+    try:
+        await visit.service.identities.change_password(visit.principal, visit.text("old"), new)
+    except TocsinError as error:
+        return await _account(visit, error=str(error), status=422)
+    return visit.go("/login", done="password")
+
+
+@pages.post("/account/tokens", "member")
+async def new_token(visit: Visit) -> Response:
+    """Make a token, and show it once."""
+    name = visit.text("name").strip()[:100]
+    if not name.isprintable() or not name:
+        return await _account(visit, error="give the token a name, to know it by later", status=422)
+    days = visit.text("days")
+    seconds = int(days) * 86400.0 if days.isdigit() and 0 < int(days) <= 3660 else None
+    made = await visit.service.identities.new_token(visit.principal, name, seconds)
+    return await _account(visit, secret=made.secret)
+
+
+@pages.post("/account/tokens/{id:int}/revoke", "member")
+async def revoke(visit: Visit) -> Response:
+    """Revoke a token."""
+    await visit.service.identities.revoke(visit.principal, visit.request.path_params["id"])
+    return visit.go("/account", done="revoked")
+
+
+@pages.get("/accounts", "admin")
+async def all_accounts(visit: Visit) -> Response:
+    """Show all accounts by name."""
+    found = await visit.service.identities.list_accounts(visit.query("after"), _PER_PAGE)
+    following = found[-1].name if len(found) == _PER_PAGE else None
+    return visit.page("accounts.html", accounts=found, following=following, instant=instant)
+
+
+@pages.post("/accounts/{name}/change", "admin")
+async def change_account(visit: Visit) -> Response:
+    """Set the role of an account, or whether it is disabled."""
+    role, disabled = visit.text("role"), visit.text("disabled")
+    await visit.service.identities.change_account(
+        visit.request.path_params["name"],
+        role=role if role in ("member", "admin") else None,
+        disabled={"yes": True, "no": False}.get(disabled),
+        quotas=None,
+    )
+    return visit.go("/accounts", done="changed")

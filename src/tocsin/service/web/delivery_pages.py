@@ -1,0 +1,89 @@
+"""Webhooks and their deliveries; dead letters, which a publisher sees of their own and an admin of all, and can replay."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.responses import Response
+
+from tocsin.broker.times import instant
+from tocsin.errors import EventRejected, TocsinError
+from tocsin.service import hooks, publishing
+from tocsin.service.ingest import Incoming
+from tocsin.service.web.visit import Pages, Visit
+
+pages = Pages()
+_PER_PAGE = 50
+
+
+@pages.get("/webhooks", "member")
+async def webhooks(visit: Visit) -> Response:
+    """Show the visitor's webhooks."""
+    return await _webhooks(visit)
+
+
+async def _webhooks(visit: Visit, secret: str = "", error: str = "", status: int = 200) -> Response:
+    found = await hooks.find_all(visit.service, visit.principal)
+    return visit.page("webhooks.html", status, webhooks=found, secret=secret, error=error, instant=instant)
+
+
+@pages.post("/webhooks", "member")
+async def add_webhook(visit: Visit) -> Response:
+    """Add one, and show its secret once."""
+    try:
+        made = await hooks.add(visit.service, visit.principal, visit.text("url").strip(), "now")
+    except TocsinError as error:
+        return await _webhooks(visit, error=str(error), status=422)
+    return await _webhooks(visit, secret=made.secret)
+
+
+@pages.get("/webhooks/{id:int}", "member")
+async def deliveries(visit: Visit) -> Response:
+    """Show what was sent to a webhook, and what became of it."""
+    id = visit.request.path_params["id"]
+    hook = await hooks.find(visit.service, visit.principal, id)
+    found = await hooks.deliveries_of(visit.service, visit.principal, id, (0, 0), _PER_PAGE, None)
+    return visit.page("webhook.html", webhook=hook, deliveries=found, instant=instant)
+
+
+@pages.post("/webhooks/{id:int}/remove", "member")
+async def remove_webhook(visit: Visit) -> Response:
+    """Remove one."""
+    await hooks.remove(visit.service, visit.principal, visit.request.path_params["id"])
+    return visit.go("/webhooks", done="removed")
+
+
+@pages.post("/webhooks/{id:int}/enable", "member")
+async def enable_webhook(visit: Visit) -> Response:
+    """Let one that was disabled try again."""
+    await hooks.enable(visit.service, visit.principal, visit.request.path_params["id"])
+    return visit.go("/webhooks", done="enabled")
+
+
+@pages.get("/dead-letters", "member")
+async def dead_letters(visit: Visit) -> Response:
+    """Show what could not be processed, and why."""
+    return await _dead_letters(visit)
+
+
+async def _dead_letters(visit: Visit, error: str = "", status: int = 200) -> Response:
+    after = visit.query("after")
+    found = await asyncio.to_thread(
+        visit.service.broker.dead_letters,
+        publisher=None if visit.principal.role == "admin" else visit.principal.name,
+        after=int(after) if after.isdigit() and len(after) < 19 else 0,
+        limit=_PER_PAGE,
+    )
+    following = found[-1].seq if len(found) == _PER_PAGE else None
+    return visit.page("dead_letters.html", status, letters=found, following=following, error=error)
+
+
+@pages.post("/dead-letters/replay", "member")
+async def replay(visit: Visit) -> Response:
+    """Publish a dead letter again, mended."""
+    incoming = Incoming([visit.text("body").encode()], single=True, key=None)
+    try:
+        await publishing.publish(visit.service, visit.principal, incoming)
+    except EventRejected as error:
+        return await _dead_letters(visit, str(error), 422)
+    return visit.go("/dead-letters", done="published")

@@ -1,0 +1,231 @@
+"""Subscribing in two steps, with a form and the text side by side; and the subscriptions of a member."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+from starlette.responses import Response
+
+from tocsin.broker import SubscriptionView
+from tocsin.broker.admission import read_stored
+from tocsin.broker.times import instant
+from tocsin.errors import LanguageError, TocsinError
+from tocsin.language import bind, explain, parse
+from tocsin.language.documents import decode
+from tocsin.schema import Schema
+from tocsin.service import drafts, subscribing
+from tocsin.service.web.builder import MOST_ROWS, Row, operators, rows_of, text_of, trouble_with
+from tocsin.service.web.fields import choices_of
+from tocsin.service.web.visit import Pages, Visit
+from tocsin.store.events import read_events
+
+pages = Pages()
+_PER_PAGE, _SAMPLE, _LOOKED_BACK = 50, 2000, 500
+LEASES = ((3600, "an hour"), (86400, "a day"), (7 * 86400, "a week"), (30 * 86400, "30 days"))
+
+
+@pages.get("/subscribe", "member")
+async def show(visit: Visit) -> Response:
+    """Ask for the types; with types or a text, show the form and the text."""
+    schema = await asyncio.to_thread(lambda: visit.service.broker.schema)
+    types = [name for name in visit.request.query_params.getlist("type") if name in schema.event_types]
+    text = visit.query("text")
+    if not types and not text:
+        return visit.page("publish_types.html", schema=schema, action="/subscribe", title="New subscription")
+    return await _form(visit, schema, await _draft(visit, schema, text or text_of(types, [], schema.view(types))))
+
+
+@pages.post("/subscribe/draft", "member")
+async def draft(visit: Visit) -> Response:
+    """Return the other side of what was edited, and what the draft would do; for htmx."""
+    schema = await asyncio.to_thread(lambda: visit.service.broker.schema)
+    edited = visit.query("edited", "text")
+    if edited == "text":
+        found = await _draft(visit, schema, visit.text("text"))
+    else:
+        found = await _draft(visit, schema, _text(visit, schema), rows=_rows(visit))
+    return visit.page("_draft.html", draft=found, edited=edited, leases=LEASES)
+
+
+@pages.post("/subscribe", "member")
+async def subscribe(visit: Visit) -> Response:
+    """Subscribe; or take one side over to the other, which is how it is done without JavaScript."""
+    schema = await asyncio.to_thread(lambda: visit.service.broker.schema)
+    action = visit.text("action", "subscribe")
+    text = _text(visit, schema) if action in ("rows", "more") else visit.text("text")
+    if action != "subscribe":
+        rows = _rows(visit) + [Row()] if action == "more" else None
+        return await _form(visit, schema, await _draft(visit, schema, text, rows=rows))
+    lease = visit.text("lease")
+    seconds = float(lease) if lease.isdigit() and int(lease) in dict(LEASES) else None
+    try:
+        made = await subscribing.subscribe(visit.service, visit.principal, text, seconds)
+    except LanguageError:
+        return await _form(visit, schema, await _draft(visit, schema, text), 422)
+    replaced = visit.text("replaces")
+    if replaced.isdigit():
+        await subscribing.unsubscribe(visit.service, visit.principal, int(replaced), ticket=None)
+    return visit.go(f"/subscriptions/{made.id}", done="replaced" if replaced else "subscribed")
+
+
+def _rows(visit: Visit) -> list[Row]:
+    columns = zip(visit.texts("attribute"), visit.texts("op"), visit.texts("value"), strict=False)
+    return [Row(*one) for one in columns][:MOST_ROWS]
+
+
+def _text(visit: Visit, schema: Schema) -> str:
+    types = [name for name in visit.texts("type") if name in schema.event_types]
+    return text_of(types, _rows(visit), schema.view(types))
+
+
+async def _draft(visit: Visit, schema: Schema, text: str, *, rows: list[Row] | None = None) -> dict[str, Any]:
+    """Return all that the page shows of a draft; `rows` where those of the form are not to be made from the text."""
+    found: dict[str, Any] = {
+        "text": text, "trouble": trouble_with(text, schema), "rows": None, "types": (), "vocabulary": {}, "warnings": [],
+        "estimate": None, "sample": [], "covering": [],
+    }  # fmt: skip
+    try:
+        parts = rows_of(text) if rows is None else (tuple(visit.texts("type")), rows)
+    except LanguageError:
+        parts = None
+    if parts is not None and all(name in schema.event_types for name in parts[0]):
+        view = schema.view(parts[0])
+        rows = [row for row in parts[1] if row.attribute] + [Row()]
+        found |= {
+            "types": parts[0],
+            "rows": [(row, operators(view, row.attribute), _choices(view, row)) for row in rows],
+        }
+        found["attributes"] = [name for name in view.attributes if name != "event_type"]
+    view = schema.view(found["types"])
+    found["vocabulary"] = {
+        name: [value for value, _ in choices_of(entry)][:500] for name, entry in view.attributes.items()
+    }
+    if found["trouble"] is None:
+        await asyncio.to_thread(_look_ahead, visit, text, found)
+    return found
+
+
+def _choices(view: Any, row: Row) -> list[str]:
+    entry = view.attributes.get(row.attribute)
+    return [] if entry is None else [value for value, _ in choices_of(entry)]
+
+
+def _look_ahead(visit: Visit, text: str, found: dict[str, Any]) -> None:
+    """Add what a draft that is right would do: warnings, the volume, and events of the log that it matches."""
+    broker = visit.service.broker
+    planned = drafts.plan(broker, text)
+    found["warnings"] = planned["warnings"]
+    found["canonical"] = planned["text"]
+    found["estimate"] = visit.service.samples.estimate(text, _SAMPLE)
+    newest = max(0, broker.store.meta().seq - _LOOKED_BACK)
+    found["sample"] = drafts.backfill(broker, text, newest, 3)["items"]
+    same = [one.id for one in broker.subscriptions(visit.principal.name, limit=1000) if one.text == planned["text"]]
+    found["covering"] = same[:3]
+
+
+async def _form(visit: Visit, schema: Schema, draft: dict[str, Any], status: int = 200) -> Response:
+    replaces = visit.text("replaces") or visit.query("replaces")
+    return visit.page(
+        "subscribe.html", status, schema=schema, draft=draft, leases=LEASES, edited="",
+        replaces=replaces if replaces.isdigit() else "",
+    )  # fmt: skip
+
+
+# --- mine -------------------------------------------------------------------------------------------------------------
+
+
+@pages.get("/subscriptions", "member")
+async def mine(visit: Visit) -> Response:
+    """List the visitor's subscriptions, with how often each was hit lately."""
+    after = visit.query("after")
+    start = int(after) if after.isdigit() and len(after) < 19 else 0
+    broker = visit.service.broker
+    found = await asyncio.to_thread(broker.subscriptions, visit.principal.name, after=start, limit=_PER_PAGE)
+    hits = await asyncio.to_thread(_hits, visit)
+    return visit.page(
+        "subscriptions.html", subscriptions=found, hits=hits, now=broker.now(),
+        following=found[-1].id if len(found) == _PER_PAGE else None,
+    )  # fmt: skip
+
+
+def _hits(visit: Visit) -> Counter[int]:
+    """Return how many of the visitor's last notifications each subscription has."""
+    push = visit.service.push
+    before = push.cursor_at(max(0, visit.service.broker.store.meta().seq - 20_000))
+    page = visit.service.broker.notifications(visit.principal.name, cursor=before, limit=1000)
+    return Counter(one.subscription for one in page)
+
+
+@pages.get("/subscriptions/{id:int}", "member")
+async def one(visit: Visit) -> Response:
+    """Show a subscription: its lease, its last matches over time, and near misses."""
+    id = visit.request.path_params["id"]
+    found = await subscribing.find(visit.service, visit.principal, id)
+    matches, misses = await asyncio.to_thread(_recent, visit, found)
+    return visit.page(
+        "subscription.html", subscription=found, matches=matches[:20], misses=misses, spark=_spark(matches),
+        now=visit.service.broker.now(), leases=LEASES,
+    )  # fmt: skip
+
+
+def _recent(visit: Visit, found: SubscriptionView) -> tuple[list[Any], list[Any]]:
+    """Return the newest events that matched, and those that failed by one condition, from the end of the log."""
+    broker = visit.service.broker
+    schema = broker.schema
+    bound = bind(parse(found.text), schema)
+    with broker.store.read() as connection:
+        stored = read_events(connection, max(0, broker.store.meta().seq - _LOOKED_BACK), _LOOKED_BACK)
+    matches: list[Any] = []
+    misses: list[Any] = []
+    for event in reversed(stored):
+        document = read_stored(event.body)
+        told = explain(bound, schema.admit(document))
+        entry = {"seq": event.seq, "event": document, "at": instant(event.arrival_us), "told": told}
+        if told.matched and event.seq > found.seq:
+            matches.append(entry)
+        elif len(told.changes) == 1 and len(misses) < 5:
+            misses.append(entry)
+    return matches, misses
+
+
+def _spark(matches: list[Any]) -> list[int]:
+    """Return how many of the last matches fall into each of twenty stretches of the log, oldest first."""
+    if not matches:
+        return []
+    newest, oldest = matches[0]["seq"], matches[-1]["seq"]
+    counts = [0] * 20
+    for one in matches:
+        counts[min(19, 20 * (one["seq"] - oldest) // max(1, newest - oldest + 1))] += 1
+    return counts
+
+
+@pages.post("/subscriptions/{id:int}/renew", "member")
+async def renew(visit: Visit) -> Response:
+    """Renew the lease."""
+    lease = visit.text("lease")
+    seconds = float(lease) if lease.isdigit() and int(lease) in dict(LEASES) else None
+    id = visit.request.path_params["id"]
+    await subscribing.renew(visit.service, visit.principal, id, ticket=None, generation=None, lease=seconds)
+    return visit.go(f"/subscriptions/{id}", done="renewed")
+
+
+@pages.post("/subscriptions/{id:int}/end", "member")
+async def end(visit: Visit) -> Response:
+    """End it; when the page comes, nothing more is sent for it."""
+    await subscribing.unsubscribe(visit.service, visit.principal, visit.request.path_params["id"], ticket=None)
+    return visit.go("/subscriptions", done="ended")
+
+
+@pages.post("/subscriptions/{id:int}/explain", "member")
+async def explain_event(visit: Visit) -> Response:
+    """Say why a pasted event would match, or not."""
+    found = await subscribing.find(visit.service, visit.principal, visit.request.path_params["id"])
+    try:
+        schema = visit.service.broker.schema
+        event = schema.admit(decode(visit.text("event")))
+        told: Any = explain(bind(parse(found.text), schema), event)
+        return visit.page("_explained.html", told=told, error="")
+    except TocsinError as error:
+        return visit.page("_explained.html", 422, told=None, error=str(error))
