@@ -1,0 +1,166 @@
+"""The whole service, killed with -9 under load: nothing acknowledged is lost, nothing is told twice, readers resume.
+
+A few cycles by default; TOCSIN_KILLS=200 for many. The clients are outside of what is killed: what they were told counts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.databases import new_database, start_postgres
+from tests.service.live import wait_until
+from tocsin.client import Client
+from tocsin.client.errors import ServiceRefused, ServiceUnreachable
+from tocsin.client.retries import Retries
+from tocsin.store import Store
+from tocsin.store.check import check
+
+SERVE = "from tocsin.cli import main; main()"
+TOKEN = "toc_the-token-of-the-killed-service-0123456789"  # noqa: S105 - of a test
+KILLS = int(os.environ.get("TOCSIN_KILLS", "1"))
+PATIENT = Retries(attempts=200, first_seconds=0.05, longest_seconds=0.5)
+ITEM = {"event_type": "question", "title": "a", "question": "b", "at": "2027-01-01T00:00:00Z"}
+
+
+class Serving:
+    """`tocsin serve` as a process that is killed and started again on the same port."""
+
+    def __init__(self, place: str) -> None:
+        self._place, self._port = place, 0
+        self.process: subprocess.Popen[str] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        environment = {
+            **os.environ, "TOCSIN_STORE": self._place, "TOCSIN_PORT": str(self._port), "TOCSIN_ADMIN_TOKEN": TOKEN,
+            "TOCSIN_ENGINE": "definition", "TOCSIN_LOG_LEVEL": "error",
+        }  # fmt: skip
+        command = [sys.executable, "-c", SERVE, "serve"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert "Tocsin serves" in line, line
+        self._port = int(line.rsplit(":", 1)[1])
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+class Load:
+    """Publishers and a listener, who write down what they were told."""
+
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+        self.stop = threading.Event()
+        self.acknowledged: dict[str, int] = {}  # item -> seq
+        self.told: list[tuple[str, str]] = []  # (notification, item), in order
+        self.problems: list[str] = []
+        self._threads = [threading.Thread(target=self._publish, args=(number,), daemon=True) for number in range(2)]
+        self._threads.append(threading.Thread(target=self._listen, daemon=True))
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def _publish(self, number: int) -> None:
+        with Client(self._serving.url, TOKEN, retries=PATIENT) as client:
+            count = 0
+            while not self.stop.is_set():
+                items = [f"{number}-{count}-{at}" for at in range(random.Random(count).choice([1, 1, 5]))]
+                count += 1
+                try:
+                    found = client.publish_all([{**ITEM, "item": item} for item in items])
+                except (ServiceRefused, ServiceUnreachable) as error:
+                    self.problems.append(f"publishing: {error}")
+                    return
+                self.acknowledged |= {item: one.seq for item, one in zip(items, found.items, strict=True)}
+
+    def _listen(self) -> None:
+        try:
+            with Client(self._serving.url, TOKEN, retries=PATIENT) as client:
+                for notification in client.listen(start="oldest"):
+                    self.told.append((notification.id, notification.event["item"]))
+                    if self.stop.is_set() and len(self.told) >= len(self.acknowledged):
+                        return
+        except (ServiceRefused, ServiceUnreachable) as error:
+            self.problems.append(f"listening: {error}")
+
+    def wait_for(self, count: int) -> None:
+        """Return when so many events are acknowledged."""
+        wait_until(lambda: len(self.acknowledged) >= count, "publishing goes on", 60)
+
+    def finish(self) -> None:
+        self.stop.set()
+        for thread in self._threads[:-1]:
+            thread.join(60)
+        wait_until(lambda: {item for _, item in self.told} >= set(self.acknowledged), "everything is told", 60)
+
+
+def torture(place: str, kills: int, seed: int = 1) -> dict[str, Any]:
+    """Kill the service again and again under load; return what was found."""
+    rng, serving = random.Random(seed), Serving(place)
+    serving.start()
+    with Client(serving.url, TOKEN, retries=PATIENT) as client:
+        client.subscribe("question where title = 'a'", lease_seconds=86_400)
+    load = Load(serving)
+    load.start()
+    try:
+        for _ in range(kills):
+            load.wait_for(len(load.acknowledged) + rng.randint(2, 40))
+            serving.kill()
+            serving.start()
+        load.finish()
+    finally:
+        serving.kill()
+    items = Counter(item for _, item in load.told)
+    seqs = [load.acknowledged[item] for _, item in load.told if item in load.acknowledged]
+    store = Store.open(place)
+    try:
+        damage = check(store)
+    finally:
+        store.close()
+    return {
+        "acknowledged": len(load.acknowledged),
+        "lost": sorted(set(load.acknowledged) - set(items)),
+        "twice": sorted(item for item, count in items.items() if count > 1),
+        "out of order": [pair for pair in itertools.pairwise(seqs) if pair[0] >= pair[1]],
+        "problems": load.problems,
+        "damage": damage,
+    }
+
+
+@pytest.mark.parametrize("database", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+def test_killed_again_and_again_nothing_acknowledged_is_lost_or_told_twice(database: str, tmp_path: Path) -> None:
+    place = str(tmp_path / "store.db")
+    server = None
+    if database == "postgres":
+        if "TOCSIN_SLOW" not in os.environ:
+            pytest.skip("takes longer; set TOCSIN_SLOW=1")
+        server = start_postgres(tmp_path / "pg")
+        if isinstance(server, str):
+            pytest.skip(f"no PostgreSQL can be started here: {server}")
+        place = new_database(server.get_uri())
+    try:
+        found = torture(place, KILLS)
+    finally:
+        if server is not None:
+            server.cleanup()
+    assert found.pop("acknowledged") > 0
+    assert found == {"lost": [], "twice": [], "out of order": [], "problems": [], "damage": []}

@@ -1,0 +1,168 @@
+"""Webhooks: signed, retried with the same id, given up as dead letters; digests; nothing after unsubscribing."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from standardwebhooks.webhooks import Webhook
+
+from tests.service.live import Live, serving, wait_until
+from tests.service.test_push import publish, subscribe
+from tocsin.service.push import schedule
+from tocsin.service.push.schedule import DeliveryRule, first_try_us, retry_us
+
+
+class Receiver:
+    """A server that answers as it is told, and remembers what it got."""
+
+    def __init__(self) -> None:
+        self.answers: list[int] = []  # statuses to give, then 204 for ever
+        self.got: list[tuple[dict[str, str], bytes]] = []
+        self.url = ""
+
+    @contextmanager
+    def listening(self) -> Iterator[Receiver]:
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                receiver.got.append((dict(self.headers.items()), body))
+                status = receiver.answers.pop(0) if receiver.answers else 204
+                self.send_response(status)
+                if status in range(300, 400):
+                    self.send_header("location", "http://127.0.0.1:1/inside")
+                self.send_header("content-length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{server.server_port}/hook"
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+
+def add_hook(live: Live, url: str) -> dict[str, Any]:
+    with live.http("ada") as client:
+        answer = client.post("/v1/webhooks", json={"url": url})
+        assert answer.status_code == 201, answer.text
+        document: dict[str, Any] = answer.json()
+        return document
+
+
+def deliveries(live: Live, id: int) -> list[dict[str, Any]]:
+    with live.http("ada") as client:
+        found: list[dict[str, Any]] = client.get(f"/v1/webhooks/{id}/deliveries").json()["items"]
+        return found
+
+
+def test_webhook_is_signed_and_retried_with_the_same_id(tmp_path: Path) -> None:
+    with serving(tmp_path, webhook_first_retry_seconds=0.05) as live, Receiver().listening() as receiver:
+        receiver.answers = [500, 302]
+        subscribe(live)
+        hook = add_hook(live, receiver.url)
+        publish(live, range(3))
+        wait_until(lambda: [one["state"] for one in deliveries(live, hook["id"])] == ["delivered"] * 3, "deliveries")
+        verified = [Webhook(hook["secret"]).verify(body, headers) for headers, body in receiver.got]
+        ids = [headers["webhook-id"] for headers, _ in receiver.got]
+        assert (len(ids), len(set(ids))) == (5, 3)
+        prices = list(dict.fromkeys(one["data"]["event"]["price"] for one in verified))
+        assert sorted(prices) == [0, 1, 2]
+        assert sum(one["attempts"] for one in deliveries(live, hook["id"])) == 5
+        with live.http("ada") as client:
+            assert "secret" not in client.get(f"/v1/webhooks/{hook['id']}").json()
+
+
+def test_receiver_that_is_gone_disables_its_webhook(tmp_path: Path) -> None:
+    with serving(tmp_path) as live, Receiver().listening() as receiver:
+        receiver.answers = [410]
+        subscribe(live)
+        hook = add_hook(live, receiver.url)
+        publish(live, range(1))
+        with live.http("ada") as client:
+            url = f"/v1/webhooks/{hook['id']}"
+            wait_until(lambda: client.get(url).json()["state"] == "disabled", "the webhook is disabled")
+            (letter,) = client.get("/v1/dead-letters").json()["items"]
+            assert letter["kind"] == "delivery"
+            assert hook["secret"] not in json.dumps(letter)
+            assert len(receiver.got) == 1
+
+
+def test_delivery_is_given_up_as_a_dead_letter_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedule, "RETRY_SECONDS", (0.01, 0.01))
+    with serving(tmp_path, webhook_first_retry_seconds=0.01) as live, Receiver().listening() as receiver:
+        receiver.answers = [500] * 3
+        subscribe(live)
+        hook = add_hook(live, receiver.url)
+        publish(live, range(1))
+        wait_until(lambda: [one["state"] for one in deliveries(live, hook["id"])] == ["given_up"], "it is given up")
+        with live.http("ada") as client:
+            (letter,) = client.get("/v1/dead-letters").json()["items"]
+            assert "500" in letter["reason"]
+            (one,) = deliveries(live, hook["id"])
+            body = {"seq": one["seq"], "subscription": one["subscription"]}
+            assert client.post(f"/v1/webhooks/{hook['id']}/deliveries/retry", json=body).status_code == 200
+        wait_until(lambda: deliveries(live, hook["id"])[0]["state"] == "delivered", "it is tried again")
+
+
+def test_nothing_is_delivered_after_unsubscribing(tmp_path: Path) -> None:
+    with serving(tmp_path, webhook_first_retry_seconds=0.2) as live, Receiver().listening() as receiver:
+        receiver.answers = [500] * 100
+        id = subscribe(live)
+        hook = add_hook(live, receiver.url)
+        publish(live, range(1))
+        wait_until(lambda: len(receiver.got) >= 1, "the first attempt")
+        with live.http("ada") as client:
+            assert client.delete(f"/v1/subscriptions/{id}").status_code == 200
+        before = len(receiver.got)
+        wait_until(lambda: deliveries(live, hook["id"])[0]["state"] == "given_up", "it is dropped")
+        assert len(receiver.got) == before
+
+
+def test_digest_and_rate_say_when() -> None:
+    hour = 3600 * 1_000_000
+    assert first_try_us(DeliveryRule("hour"), 5 * hour + 1, 0) == 6 * hour
+    assert first_try_us(DeliveryRule("day"), 5 * hour, 0) == 24 * hour
+    assert first_try_us(DeliveryRule(), 5 * hour, 6 * hour) == 6 * hour
+    assert first_try_us(DeliveryRule(), 5 * hour, 0) == 5 * hour
+
+
+def test_retries_last_about_three_days_and_then_end() -> None:
+    total, attempts = 0.0, 1
+    while (again := retry_us(attempts, 0, 5.0)) is not None:
+        total, attempts = total + again / 3.6e9, attempts + 1
+    assert 60 < total < 96
+    assert attempts == 10
+    asked = retry_us(1, 0, 5.0, 3600.0)
+    assert asked is not None
+    assert asked >= 3600 * 1_000_000
+
+
+def test_digest_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(schedule.PERIOD_US, "hour", 300_000)
+    with serving(tmp_path) as live, Receiver().listening() as receiver:
+        id = subscribe(live)
+        with live.http("ada") as client:
+            assert client.put(f"/v1/subscriptions/{id}/delivery", json={"digest": "hour"}).status_code == 200
+        hook = add_hook(live, receiver.url)
+        publish(live, range(20))
+        wait_until(lambda: [one["state"] for one in deliveries(live, hook["id"])] == ["delivered"] * 20, "the digest")
+        sent = [json.loads(body) for _, body in receiver.got]
+        assert {one["type"] for one in sent} == {"tocsin.digest"}
+        assert sum(one["data"]["count"] for one in sent) == 20
+        assert len(sent) < 20
