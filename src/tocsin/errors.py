@@ -2,7 +2,7 @@
 
     TocsinError
     ├── SchemaError              the schema or a change to it is wrong
-    │   ├── UnknownName          UnknownDomain, UnknownAttribute, UnknownEventType
+    │   ├── UnknownName          UnknownDomain, UnknownAttribute, UnknownEventType, UnknownUnion
     │   ├── DuplicateName        a domain, attribute or event type of that name exists
     │   ├── AttributeInType      the event type has that attribute already
     │   └── BadDefinition        a definition contradicts itself, or a file is not a schema
@@ -78,6 +78,10 @@ class UnknownAttribute(UnknownName):
 
 class UnknownEventType(UnknownName):
     what = "event type"
+
+
+class UnknownUnion(UnknownName):
+    what = "union"
 
 
 class DuplicateName(SchemaError):

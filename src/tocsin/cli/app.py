@@ -21,6 +21,7 @@ from tocsin.cli import (
     pipeline,
     schema,
     serve,
+    symmetric,
 )
 
 app = typer.Typer(
@@ -38,6 +39,7 @@ app.add_typer(bench.app, name="bench")
 app.add_typer(lab.app, name="lab")
 app.add_typer(operators.app, name="operators")
 app.add_typer(pipeline.app, name="pipeline")
+app.add_typer(symmetric.app, name="symmetric")
 app.command("parse")(parse.parse)
 app.command("match")(match.match)
 app.command("explain")(explain.explain)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -58,17 +58,17 @@ def _matcher(schema: Schema, engine: str, path: str) -> tuple[Matcher, int]:
     from tocsin.matching import engine_of
 
     matcher = engine_of(engine)(schema)
-    errors = matcher.load(_documents(path))
+    errors = matcher.load(documents(read_lines(path)))
     for error in errors:
         warn(f"{path}: {error}")
     return matcher, len(errors)
 
 
-def _documents(path: str) -> Iterator[bytes]:
+def documents(lines: Iterable[bytes]) -> Iterator[bytes]:
     """Yield each line as a JSON document: a line that is not an object is an expression, its number its id."""
     import msgspec
 
-    for number, line in enumerate(read_lines(path), 1):
+    for number, line in enumerate(lines, 1):
         text = line.strip()
         if text and not text.startswith((b"{", b"[")):
             yield msgspec.json.encode({"id": str(number), "text": text.decode("utf-8", "replace")})

@@ -19,7 +19,7 @@ from tocsin.language.formula import Satisfies
 from tocsin.language.formula_columns import EXACT, Bools, Column
 from tocsin.language.formula_semantics import compare, satisfies
 from tocsin.language.syntax import Op, Predicate
-from tocsin.schema import Domain, Number
+from tocsin.schema import Domain, Number, TextDomain
 from tocsin.schema.domain import microseconds
 
 _OPERATORS: dict[Op, Callable[[Any, Any], Any]] = {
@@ -44,12 +44,21 @@ def predicate_column(test: Satisfies, column: Column, *, negated: bool) -> Bools
         held: Bools = ~column.absent & (arrays != negated)
         return held
     column = coded(column)
+    if op is Op.EQ and is_told_apart_by_value(test.domain) and not test.multiple:
+        same = np.array([member == test.predicate.operand for member in column.members or ()], np.bool_)
+        equal: Bools = ~column.absent & (same[column.values] != negated)
+        return equal
     answers = [
         satisfies(test.predicate, member, test.domain, multiple=test.multiple, negated=negated)
         for member in column.members or ()
     ]
     truth = np.array(answers, np.bool_)
     return ~column.absent & truth[column.values] if len(truth) else np.zeros(len(column), np.bool_)
+
+
+def is_told_apart_by_value(domain: Domain) -> bool:
+    """Return whether two values of the domain are equal just when Python says so; case may not matter."""
+    return domain.kind in ("enumerated", "hierarchical") or (isinstance(domain, TextDomain) and domain.case != "folded")
 
 
 def _by_array(predicate: Predicate, column: Column) -> Bools | None:

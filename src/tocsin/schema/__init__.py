@@ -17,6 +17,7 @@ from tocsin.schema.event import Event
 from tocsin.schema.files import dumps, load, loads, save
 from tocsin.schema.hierarchy import HierarchicalDomain
 from tocsin.schema.schema import EVENT_TYPE, EventType, Schema, TypeAttribute, View, ViewAttribute
+from tocsin.schema.union import Union
 
 __all__ = [
     "EVENT_TYPE",
@@ -35,6 +36,7 @@ __all__ = [
     "TextDomain",
     "TimeDomain",
     "TypeAttribute",
+    "Union",
     "Value",
     "View",
     "ViewAttribute",

@@ -18,6 +18,10 @@
     price = "mandatory"
     tags = "optional multiple"
 
+    [unions.market]
+    event = "car"
+    subscriber = "buyer"
+
 A hierarchy is a mapping from each value to what lies below it; a list where nothing lies below those.
 Read and written by files.py; an error names its place in the document, such as `event_types.car.price`.
 """
@@ -36,6 +40,7 @@ from tocsin.schema.domain import BooleanDomain, Domain, NumericDomain, PointDoma
 from tocsin.schema.enumeration import EnumeratedDomain
 from tocsin.schema.hierarchy import HierarchicalDomain
 from tocsin.schema.schema import EventType, Schema, TypeAttribute
+from tocsin.schema.union import Union
 
 Document = dict[str, Any]
 
@@ -51,7 +56,7 @@ DOMAIN_KINDS: dict[str, type[Domain]] = {
         PointDomain,
     )
 }
-_SECTIONS = ("version", "domains", "attributes", "event_types")
+_SECTIONS = ("version", "domains", "attributes", "event_types", "unions")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -60,7 +65,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 def to_document(schema: Schema) -> Document:
     """Return the schema as a document, everything in the order of the schema."""
-    return {
+    document: Document = {
         "version": schema.version,
         "domains": {name: _domain_document(domain) for name, domain in schema.domains.items()},
         "attributes": dict(schema.attributes),
@@ -69,6 +74,11 @@ def to_document(schema: Schema) -> Document:
             for name, event_type in schema.event_types.items()
         },
     }
+    if schema.unions:
+        document["unions"] = {
+            name: {"event": union.event, "subscriber": union.subscriber} for name, union in schema.unions.items()
+        }
+    return document
 
 
 def _domain_document(domain: Domain) -> Document:
@@ -117,7 +127,7 @@ def from_document(document: object) -> Schema:
         name: _event_type(name, spec, attributes) for name, spec in _section(sections, "event_types").items()
     }
     try:
-        return Schema(domains, attributes, event_types, version)
+        return Schema(domains, attributes, event_types, version, _unions(sections))
     except BadDefinition:
         raise
     except SchemaError as error:
@@ -178,6 +188,19 @@ def _event_type(name: str, spec: object, attributes: Mapping[str, object]) -> Ev
             raise BadDefinition(f"{at}: there is no attribute {attribute!r}{hint}")
         entries.append(_type_attribute(attribute, words, at))
     return EventType(name, tuple(entries))
+
+
+def _unions(sections: Mapping[str, object]) -> dict[str, Union]:
+    unions: dict[str, Union] = {}
+    for name, spec in _section(sections, "unions").items():
+        where = place("unions", name)
+        table = _table(spec, where)
+        _refuse_unknown_keys(table, ("event", "subscriber"), where)
+        for role in ("event", "subscriber"):
+            if not isinstance(table.get(role), str):
+                raise BadDefinition(f"{where}.{role}: {shown(table.get(role))} is not the name of an event type")
+        unions[name] = Union(name, str(table["event"]), str(table["subscriber"]))
+    return unions
 
 
 def _type_attribute(attribute: str, text: object, where: str) -> TypeAttribute:

@@ -21,10 +21,12 @@ from tocsin.errors import (
     UnknownAttribute,
     UnknownDomain,
     UnknownEventType,
+    UnknownUnion,
     repeated,
 )
 from tocsin.schema.domain import Domain
 from tocsin.schema.enumeration import EnumeratedDomain
+from tocsin.schema.union import Union
 
 if TYPE_CHECKING:
     from tocsin.schema.event import Event
@@ -106,11 +108,16 @@ class Schema:
     attributes: Mapping[str, str] = field(default_factory=dict)
     event_types: Mapping[str, EventType] = field(default_factory=dict)
     version: int = 1
+    unions: Mapping[str, Union] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.version < 1:
             raise BadDefinition(f"version {self.version}: versions count from 1")
-        named: list[tuple[str, Domain | EventType]] = [*self.domains.items(), *self.event_types.items()]
+        named: list[tuple[str, Domain | EventType | Union]] = [
+            *self.domains.items(),
+            *self.event_types.items(),
+            *self.unions.items(),
+        ]
         for key, definition in named:
             if key != definition.name:
                 raise BadDefinition(f"{definition.name!r} stands under another name: {key!r}")
@@ -122,6 +129,8 @@ class Schema:
         for event_type in self.event_types.values():
             _checked_name("event type", event_type.name)
             self._check_event_type(event_type)
+        for union in self.unions.values():
+            self._check_union(union)
 
     # --- the four extension rules -------------------------------------------------------------------------------------
 
@@ -159,6 +168,13 @@ class Schema:
         self._check_event_type(new)
         return self._next(event_types={**self.event_types, name: new})
 
+    def add_union(self, union: Union) -> Schema:
+        """Return the schema with a new matchmaking union of two of its event types."""
+        if union.name in self.unions:
+            raise DuplicateName("union", union.name)
+        self._check_union(union)
+        return self._next(unions={**self.unions, union.name: union})
+
     def _next(self, **changes: Mapping[str, object]) -> Schema:
         return replace(self, version=self.version + 1, **changes)  # type: ignore[arg-type]
 
@@ -179,6 +195,13 @@ class Schema:
             return self.event_types[name]
         except KeyError:
             raise UnknownEventType(name, self.event_types) from None
+
+    def union(self, name: str) -> Union:
+        """Return the matchmaking union of that name."""
+        try:
+            return self.unions[name]
+        except KeyError:
+            raise UnknownUnion(name, self.unions) from None
 
     @functools.cached_property
     def event_type_domain(self) -> EnumeratedDomain:
@@ -265,6 +288,14 @@ class Schema:
             raise DuplicateName("attribute", name)
         if domain not in self.domains:
             raise UnknownDomain(domain, self.domains)
+
+    def _check_union(self, union: Union) -> None:
+        _checked_name("union", union.name)
+        for role, name in (("event", union.event), ("subscriber", union.subscriber)):
+            if name not in self.event_types:
+                raise BadDefinition(f"union {union.name!r}, {role}: {UnknownEventType(name, self.event_types)}")
+        if union.event == union.subscriber:
+            raise BadDefinition(f"union {union.name!r}: its two record types must differ; both are {union.event!r}")
 
     def _check_event_type(self, event_type: EventType) -> None:
         for entry in event_type.attributes:

@@ -27,6 +27,8 @@ def to_toml(document: Document) -> str:
 def _types(document: Document) -> Iterator[tuple[str, Mapping[str, object]]]:
     for name, table in document["event_types"].items():
         yield f"event_types.{key(name)}", table
+    for name, table in document.get("unions", {}).items():
+        yield f"unions.{key(name)}", table
 
 
 def _domain(header: str, domain: Mapping[str, Any]) -> str:

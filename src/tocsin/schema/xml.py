@@ -7,7 +7,7 @@
     E      the event types' attributes: mandatory or not, unique or not
 
 A schema that the thesis can express is written in its vocabulary alone. The rest is added to that: IESCHEMA version,
-DOMAIN types hierarchical, boolean, time and point, and what domain_xml.py adds to a DOMAIN. What is written reads back
+DOMAIN types hierarchical, boolean, time and point, U (matchmaking unions), and what domain_xml.py adds to a DOMAIN. What is written reads back
 as an equal schema. The requests of the thesis are in requests.py; their DTDs in dtd.py.
 """
 
@@ -23,8 +23,10 @@ from tocsin.schema.domain_xml import check_element, domain_element, read_domain,
 from tocsin.schema.enumeration import EnumeratedDomain
 from tocsin.schema.safe_xml import Element, elements, parse, text_of
 from tocsin.schema.schema import EVENT_TYPE, EventType, Schema, TypeAttribute
+from tocsin.schema.union import Union
 
 _SECTIONS = ("A", "ET", "D", "DOM", "E")
+_UNIONS = "U"  # the matchmaking unions, which the thesis does not have
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -50,6 +52,10 @@ def to_xml(schema: Schema) -> str:
         element = etree.SubElement(e, "E_TYPE", type=event_type.name)
         for entry in event_type.attributes:
             element.append(type_attribute_element(entry, schema.attributes[entry.attribute]))
+    if schema.unions:
+        unions = etree.SubElement(root, _UNIONS)
+        for union in schema.unions.values():
+            etree.SubElement(unions, "UNION", name=union.name, event=union.event, subscriber=union.subscriber)
     etree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + etree.tostring(root, encoding="unicode") + "\n"
 
@@ -76,7 +82,7 @@ def from_xml(document: str | bytes) -> Schema:
     root = parse(document)
     if root.tag != "IESCHEMA":
         raise refuse(root, f"the root of a schema is IESCHEMA, not {root.tag}")
-    check_element(root, attributes={"version"}, children=set(_SECTIONS))
+    check_element(root, attributes={"version"}, children={*_SECTIONS, _UNIONS})
     sections: dict[str, Element] = {}
     for element in elements(root):
         if element.tag in sections:
@@ -106,7 +112,19 @@ def _schema(root: Element, sections: Mapping[str, Element]) -> Schema:
     domain_of = _domains_of_attributes(sections.get("DOM"), names, by_oid)
     described = _event_types(sections.get("E"), types, domain_of, by_oid)
     event_types = {name: described.get(name) or EventType(name, ()) for name in types}
-    return Schema(domains, {name: domain_of[name] for name in names}, event_types, _version(root))
+    unions = _unions(sections.get(_UNIONS))
+    return Schema(domains, {name: domain_of[name] for name in names}, event_types, _version(root), unions)
+
+
+def _unions(section: Element | None) -> dict[str, Union]:
+    found: dict[str, Union] = {}
+    for element in _children(section, "UNION"):
+        check_element(element, attributes={"name", "event", "subscriber"})
+        union = Union(_required(element, "name"), _required(element, "event"), _required(element, "subscriber"))
+        if union.name in found:
+            raise refuse(element, f"there is a union {union.name!r} already")
+        found[union.name] = union
+    return found
 
 
 def _version(root: Element) -> int:

@@ -1,0 +1,22 @@
+"""Matchmaking unions: two record types of a schema that meet (symmetric subscriptions, section 4.1).
+
+    [unions.auto_insurance]
+    event = "insurance"
+    subscriber = "driver"
+
+An offer is an event of the one type; a subscriber describes itself by properties, which are the attributes of the
+other. tocsin.symmetric matches the two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """A union's name, the event type of its offers, and the one whose attributes are its subscribers' properties."""
+
+    name: str
+    event: str
+    subscriber: str

@@ -1,0 +1,211 @@
+"""Programs: what computes dynamic attributes and answers rules, registered by name and version.
+
+    programs.register(Program("auto_price", 1, {"age": INT, "years_ncd": INT}, FLOAT,
+                              expression="case when years_ncd > 7 then 900 else 1200 end"))
+
+A formula calls it as program('auto_price', age, years_ncd). A program is an expression over its parameters, computed
+for all rows at once, or a Python callable that the operator of a service installs. A callable is called once for each
+distinct combination of arguments where it is pure, and once for each row where it is not; results of pure ones are
+cached. A program sees its arguments and nothing else. What it raises, returns wrongly, or does not finish in its time
+limit fails those rows only.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tocsin.errors import BadDefinition, DuplicateName, FormulaFailed, UnknownName
+from tocsin.language.formula import Function, Scope, ValueFormula
+from tocsin.language.formula_bind import bind_value
+from tocsin.language.formula_columns import Column, column_of
+from tocsin.language.formula_semantics import compute, returned
+from tocsin.language.formula_vector import compute_column
+from tocsin.schema import Domain, Value
+from tocsin.symmetric.admit_column import admit_column
+from tocsin.symmetric.cache import MISSING, ProgramCache
+
+CALL = "program"  # the function by which formulas call programs
+
+
+class UnknownProgram(UnknownName):
+    what = "program"
+
+
+@dataclass(frozen=True)
+class Program:
+    """One version of a program: an expression over its parameters, or a callable."""
+
+    name: str
+    version: int
+    parameters: Mapping[str, Domain]
+    returns: Domain
+    expression: str | None = None
+    callable: Callable[..., Any] | None = None
+    pure: bool = True
+    time_limit_seconds: float = 1.0
+
+    def __post_init__(self) -> None:
+        if (self.expression is None) == (self.callable is None):
+            raise BadDefinition(f"program {self.name!r} needs an expression or a callable, and not both")
+        if self.expression is not None:
+            _ = self.formula  # a wrong expression is refused now
+
+    @cached_property
+    def formula(self) -> ValueFormula:
+        assert self.expression is not None
+        return bind_value(self.expression, Scope(self.parameters))
+
+    @property
+    def signature(self) -> object:
+        """What a cached result belongs to: the version, the parameters, the result's domain and the code."""
+        code = self.expression if self.expression is not None else id(self.callable)
+        return self.version, tuple(self.parameters.items()), self.returns, code
+
+
+class Programs:
+    """The programs of a service, by name; the newest version of each counts."""
+
+    def __init__(self, programs: Sequence[Program] = (), cache: ProgramCache | None = None) -> None:
+        self.cache = ProgramCache() if cache is None else cache
+        self.generation = 0  # one more with each change: what was bound before may be out of date
+        self.calls = 0  # of callables
+        self._programs: dict[str, Program] = {}
+        for program in programs:
+            self.register(program)
+
+    def register(self, program: Program) -> None:
+        """Hold a program, in place of its older version; raises DuplicateName where the version is not newer."""
+        old = self._programs.get(program.name)
+        if old is not None and program.version <= old.version:
+            raise DuplicateName(f"version {old.version} of program", program.name)
+        self._programs[program.name] = program
+        self.generation += 1
+        self.cache.invalidate(program.name)
+
+    def remove(self, name: str) -> None:
+        """Let go of a program."""
+        del self._programs[self[name].name]
+        self.generation += 1
+        self.cache.invalidate(name)
+
+    def __getitem__(self, name: str) -> Program:
+        try:
+            return self._programs[name]
+        except KeyError:
+            raise UnknownProgram(name, self._programs) from None
+
+    def __iter__(self) -> Any:
+        return iter(self._programs.values())
+
+    def resolve(self, name: str, first: object) -> tuple[Function, int] | None:
+        """Return the function that program('name', …) calls (a Resolver of formulas)."""
+        program = self._programs.get(first) if name == CALL and isinstance(first, str) else None
+        return None if program is None else (self._function(program), 1)
+
+    def _function(self, program: Program) -> Function:
+        parameters = tuple(program.parameters.values())
+        made: list[Function] = []  # the function, for its own bulk form
+        if program.expression is not None:
+
+            def scalar(*values: Value) -> Value | None:
+                return compute(program.formula, dict(zip(program.parameters, values, strict=True)))
+
+            def bulk(columns: Sequence[Column]) -> Column:
+                return self._expression_bulk(program, made[0], columns)
+        else:
+
+            def scalar(*values: Value) -> Value | None:
+                (result,) = self._answers(program, [values])
+                if isinstance(result, FormulaFailed):
+                    raise result
+                return result  # type: ignore[no-any-return]
+
+            def bulk(columns: Sequence[Column]) -> Column:
+                return self._callable_bulk(program, made[0], columns)
+
+        made.append(Function(program.name, parameters, program.returns, scalar, bulk))
+        return made[0]
+
+    def _expression_bulk(self, program: Program, function: Function, columns: Sequence[Column]) -> Column:
+        size = len(columns[0]) if columns else 1
+        found = compute_column(program.formula, dict(zip(program.parameters, columns, strict=True)), size)
+        return admit_column(found, program.returns, lambda value: _returned(function, value))
+
+    def _callable_bulk(self, program: Program, function: Function, columns: Sequence[Column]) -> Column:
+        rows = list(zip(*(column.to_list() for column in columns), strict=True)) if columns else [()]
+        asked = list(dict.fromkeys(rows)) if program.pure else rows
+        answers = self._answers(program, asked)
+        failed = np.zeros(len(rows), np.int32)
+        reasons: dict[str, int] = {}
+        values: list[Any] = []
+        by_arguments = dict(zip(asked, answers, strict=True)) if program.pure else {}
+        for at, row in enumerate(rows):
+            try:
+                answer = by_arguments[row] if program.pure else answers[at]
+                if isinstance(answer, FormulaFailed):
+                    raise answer
+                values.append(returned(function, answer))
+            except FormulaFailed as error:
+                values.append(None)
+                failed[at] = reasons.setdefault(error.reason, len(reasons) + 1)
+        return replace(column_of(program.returns, values), failed=failed, reasons=tuple(reasons))
+
+    def _answers(self, program: Program, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Return what a callable says for each of the arguments: from the cache, else by calling it."""
+        if not program.pure:
+            return self._call(program, asked)
+        found = self.cache.look_up(program.name, program.signature, list(asked))
+        missing = [arguments for arguments, known in zip(asked, found, strict=True) if known is MISSING]
+        if not missing:
+            return found
+        fresh = dict(zip(missing, self._call(program, missing), strict=True))
+        kept = [(arguments, answer) for arguments, answer in fresh.items() if not isinstance(answer, TimedOut)]
+        self.cache.store(program.name, program.signature, kept)
+        return [fresh[arguments] if known is MISSING else known for arguments, known in zip(asked, found, strict=True)]
+
+    def _call(self, program: Program, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Return the answers of a callable, or why there is none; it has its time limit for all of them together."""
+        answers: list[Any] = []
+        stop = threading.Event()
+        callable_ = program.callable
+        assert callable_ is not None
+        self.calls += len(asked)
+
+        def work() -> None:
+            for arguments in asked:
+                if stop.is_set():
+                    return
+                answers.append(_answer(program, callable_, arguments))
+
+        worker = threading.Thread(target=work, daemon=True, name=f"program {program.name}")
+        worker.start()
+        worker.join(program.time_limit_seconds)
+        stop.set()
+        given = answers[: len(asked)]
+        late = TimedOut(f"{program.name} took more than {program.time_limit_seconds:g} seconds")
+        return given + [late] * (len(asked) - len(given))
+
+
+class TimedOut(FormulaFailed):
+    """A program did not answer in its time."""
+
+
+def _answer(program: Program, callable_: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    try:
+        return callable_(*arguments)
+    except FormulaFailed as error:
+        return error
+    except Exception as error:  # noqa: BLE001 - somebody else's code: its row fails, whatever it raises
+        return FormulaFailed(f"{program.name} raised {type(error).__name__}: {error}")
+
+
+def _returned(function: Function, value: Value) -> Value:
+    found = returned(function, value)
+    assert found is not None
+    return found

@@ -1,0 +1,176 @@
+"""The roster: all subscribers of a meeting, by row.
+
+Properties are columns (columns.py), conditions are in wants.py, and for each set of dynamic attributes that offers come
+with there is a columnar engine over what the static attributes decide. All of them number the subscribers alike. A row
+of a subscriber that left is marked, and rows are numbered anew when a quarter of them is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from tocsin.errors import DuplicateSubscription, UnknownSubscription
+from tocsin.language.bind import bind
+from tocsin.language.formula import ConditionFormula
+from tocsin.language.json_form import to_json
+from tocsin.language.syntax import And, Node, Predicate, Subscription
+from tocsin.matching.columnar.matcher import ColumnarMatcher
+from tocsin.schema import Event
+from tocsin.symmetric.columns import Growing, PropertyColumn, Rows
+from tocsin.symmetric.meeting import Meeting
+from tocsin.symmetric.subscriber import Subscriber, SubscriberId
+from tocsin.symmetric.wants import Wants
+
+DEAD_SHARE = 0.25  # of the rows, before they are numbered anew
+FEWEST_DEAD = 1_000
+MOST_INDEXES = 8  # sets of dynamic attributes with an engine of their own; the one used least recently gives way
+_PLAIN = (bool, int, float, str)
+
+
+class Roster:
+    """Subscribers by id and by row."""
+
+    def __init__(self, meeting: Meeting) -> None:
+        self.meeting = meeting
+        self.rebuilds = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self.wants = Wants(self.meeting)
+        self.properties = {name: PropertyColumn(domain) for name, domain in self.meeting.property_domains.items()}
+        self.ids: list[SubscriberId] = []
+        self._row_of: dict[SubscriberId, int] = {}
+        self._parts: list[tuple[ConditionFormula, ...]] = []
+        self._live = Growing(np.bool_, False)
+        self._engines: dict[frozenset[str], ColumnarMatcher] = {}
+
+    # --- changes ------------------------------------------------------------------------------------------------------
+
+    def add(self, subscriber: Subscriber) -> None:
+        """Hold a subscriber; raises DuplicateSubscription."""
+        if subscriber.id in self._row_of:
+            raise DuplicateSubscription(subscriber.id)
+        row = len(self.ids)
+        self._row_of[subscriber.id] = row
+        self.ids.append(subscriber.id)
+        self._parts.append(subscriber.parts)
+        self._live.append(True)
+        for name, column in self.properties.items():
+            column.append(subscriber.properties.get(name))
+        self.wants.append(subscriber)
+        for dynamic, engine in self._engines.items():
+            node = _joined(self.wants.static_nodes(subscriber, dynamic))
+            engine.add(row, bind(Subscription((), node), self.meeting.lenient_schema))
+
+    def remove(self, id: SubscriberId) -> None:
+        """Let go of a subscriber; raises UnknownSubscription."""
+        row = self.row_of(id)
+        del self._row_of[id]
+        self._live.array[row] = False
+        self._parts[row] = ()
+        self.wants.forget(row)
+        for engine in self._engines.values():
+            engine.remove(row)
+        dead = len(self.ids) - len(self)
+        if dead > max(FEWEST_DEAD, DEAD_SHARE * len(self.ids)):
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        staying = list(self)
+        self._clear()
+        for subscriber in staying:
+            self.add(subscriber)
+        self.rebuilds += 1
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._row_of)
+
+    def __iter__(self) -> Iterator[Subscriber]:
+        return map(self.subscriber, list(self._row_of.values()))
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._row_of
+
+    def row_of(self, id: SubscriberId) -> int:
+        """Return the row of a subscriber."""
+        try:
+            return self._row_of[id]
+        except KeyError:
+            raise UnknownSubscription(id) from None
+
+    def subscriber(self, row: int) -> Subscriber:
+        """Return the subscriber of a row."""
+        columns = ((name, column.value_at(row)) for name, column in self.properties.items())
+        return Subscriber(
+            self.ids[row], self._parts[row], {name: value for name, value in columns if value is not None}
+        )
+
+    def live(self, rows: Rows) -> Rows:
+        """Return those of the rows whose subscribers are there."""
+        return rows if len(self.ids) == len(self) else rows[self._live.array[rows]]
+
+    def all_rows(self) -> Rows:
+        return np.flatnonzero(self._live.array)
+
+    # --- the static index ---------------------------------------------------------------------------------------------
+
+    def match_static(self, event: Event, dynamic: frozenset[str]) -> Rows:
+        """Return the rows whose conditions the event may satisfy, whatever values the dynamic attributes take."""
+        found = self.engine(dynamic).match_array(event)
+        return found.astype(np.int64)
+
+    def engine(self, dynamic: frozenset[str]) -> ColumnarMatcher:
+        """Return the engine over what does not depend on these attributes; made when it is first asked for."""
+        engine = self._engines.pop(dynamic, None) or self._built(dynamic)
+        self._engines[dynamic] = engine  # the last is the one used most recently
+        if len(self._engines) > MOST_INDEXES:
+            del self._engines[next(iter(self._engines))]
+        return engine
+
+    def _built(self, dynamic: frozenset[str]) -> ColumnarMatcher:
+        engine = ColumnarMatcher(self.meeting.lenient_schema)
+        errors = engine.load(self._documents(dynamic))
+        assert not errors, errors[0]
+        return engine
+
+    def _documents(self, dynamic: frozenset[str]) -> Iterator[bytes]:
+        """Yield the static part of each subscriber in the bulk form where it can be, else as a tree."""
+        known: dict[int, list[Node]] = {}  # equal parts are one object where subscribers were loaded in bulk
+        own = self.wants.own
+        encode = msgspec.json.Encoder().encode
+        for row in self._row_of.values():
+            nodes: list[Node] = []
+            for part in self._parts[row]:
+                found = known.get(id(part))
+                if found is None:
+                    found = self.wants.static_nodes(
+                        Subscriber(0, (part,), {} if own.isdisjoint(part.names) else self.subscriber(row).properties),
+                        dynamic,
+                    )
+                    if own.isdisjoint(part.names):
+                        known[id(part)] = found
+                nodes += found
+            yield encode(_document(row, nodes))
+
+
+def _document(row: int, nodes: list[Node]) -> dict[str, Any]:
+    wanted = [node for node in nodes if node != And(())]
+    plain = [
+        (node.attribute, node.op.value, node.operand)
+        for node in wanted
+        if isinstance(node, Predicate) and isinstance(node.operand, _PLAIN)
+    ]
+    if len(plain) == len(wanted):
+        return {"id": row, "predicates": plain}
+    return {"id": row, **to_json(Subscription((), _joined(wanted)))}
+
+
+def _joined(nodes: Iterable[Node]) -> Node:
+    listed = tuple(nodes)
+    return listed[0] if len(listed) == 1 else And(listed)

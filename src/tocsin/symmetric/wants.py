@@ -1,0 +1,257 @@
+"""What subscribers want, by row: bounds in arrays where a condition is an interval, the rest as formulas.
+
+For a set of rows, `check` decides all conditions on an offer's static and computed values in a few array operations per
+attribute: each row has the lowest and highest key that it wants of an attribute. Keys are those of the domain, as
+floats; texts are numbered. Parts that are no interval are evaluated as formulas, equal parts of many rows at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.errors import FormulaFailed
+from tocsin.language.formula import ConditionFormula
+from tocsin.language.formula_columns import EXACT, Bools, Column
+from tocsin.language.formula_semantics import is_true
+from tocsin.language.formula_vector import condition_column
+from tocsin.language.syntax import Node, Op, Predicate
+from tocsin.schema import Domain, HierarchicalDomain, Value
+from tocsin.symmetric.columns import Growing, Rows
+from tocsin.symmetric.meeting import Meeting
+from tocsin.symmetric.relax import relaxed
+from tocsin.symmetric.subscriber import Subscriber
+
+_BY_ORDER = frozenset({Op.LT, Op.LE, Op.GT, Op.GE, Op.BETWEEN})
+_TOGETHER = 8  # rows with an equal part, from which on it is evaluated over columns
+
+
+class Bound(NamedTuple):
+    """The keys from low to high of an attribute; only values that are floats exactly can be compared with it."""
+
+    attribute: str
+    low: float
+    high: float
+
+
+class Part(NamedTuple):
+    """A conjunct that is no bound: its formula, and what of it the static attributes decide (see relax.py)."""
+
+    number: int  # the same for equal formulas
+    formula: ConditionFormula
+    node: Node
+    exact: bool
+
+
+class Checked(NamedTuple):
+    """Which rows satisfy their conditions, and which cannot be told: something failed."""
+
+    holds: Bools
+    doubtful: Bools
+
+
+class Wants:
+    """The conditions of all subscribers."""
+
+    def __init__(self, meeting: Meeting) -> None:
+        self.meeting = meeting
+        self.own = frozenset(meeting.property_domains)
+        self.size = 0
+        self._low: dict[str, Growing] = {}
+        self._high: dict[str, Growing] = {}
+        self._texts: dict[str, dict[str, int]] = {}
+        self._parts: dict[int, tuple[Part, ...]] = {}
+        self._has_parts = Growing(np.bool_, False)
+        self._numbers: dict[ConditionFormula, int] = {}
+        self.formulas_evaluated = 0
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def append(self, subscriber: Subscriber) -> None:
+        """Add the conditions of the next row."""
+        bounds: list[Bound] = []
+        parts: list[Part] = []
+        for formula in subscriber.parts:
+            node, exact = relaxed(formula.root, subscriber.properties, self.own, frozenset())
+            bound = self.bound_of(node) if exact else None
+            if bound is not None:
+                bounds.append(bound)
+            else:
+                number = self._numbers.setdefault(formula, len(self._numbers))
+                parts.append(Part(number, formula, node, exact))
+        self.append_prepared(bounds, tuple(parts))
+
+    def append_prepared(self, bounds: Iterable[Bound], parts: tuple[Part, ...] = ()) -> None:
+        """Add the next row by its bounds and other parts."""
+        row = self.size
+        self.size += 1
+        for attribute, low, high in bounds:
+            if attribute not in self._low:
+                self._low[attribute], self._high[attribute] = Growing(np.float64, -np.inf), Growing(np.float64, np.inf)
+            lows, highs = self._low[attribute], self._high[attribute]
+            lows.reach(row + 1)
+            highs.reach(row + 1)
+            lows.array[row], highs.array[row] = max(lows.array[row], low), min(highs.array[row], high)
+        self._has_parts.append(bool(parts))
+        if parts:
+            self._parts[row] = parts
+
+    def forget(self, row: int) -> None:
+        """Let go of what a row keeps beside the arrays."""
+        self._parts.pop(row, None)
+
+    def bound_of(self, node: Node) -> Bound | None:
+        """Return the bound that a predicate is; None where it is none."""
+        if not isinstance(node, Predicate) or node.attribute in self.meeting.multiple:
+            return None
+        domain = self.meeting.event_domains[node.attribute]
+        operand: Any = node.operand
+        if node.op is Op.KIND_OF and isinstance(domain, HierarchicalDomain):
+            first, last = domain.intervals[operand]
+            return Bound(node.attribute, float(first), float(last))
+        if node.op is not Op.EQ and (node.op not in _BY_ORDER or domain.kind not in ("numeric", "time")):
+            return None
+        ends = operand if node.op is Op.BETWEEN else (operand, operand)
+        low, high = (self._key(node.attribute, domain, end, intern=True) for end in ends)
+        if low is None or high is None:
+            return None
+        match node.op:
+            case Op.LT:
+                return Bound(node.attribute, -math.inf, math.nextafter(high, -math.inf))
+            case Op.LE:
+                return Bound(node.attribute, -math.inf, high)
+            case Op.GT:
+                return Bound(node.attribute, math.nextafter(low, math.inf), math.inf)
+            case Op.GE:
+                return Bound(node.attribute, low, math.inf)
+            case _:
+                return Bound(node.attribute, low, high)
+
+    def _key(self, attribute: str, domain: Domain, value: Value, *, intern: bool = False) -> float | None:
+        """Return the key of a value as a float; None where that is not exact, or the domain has no such keys."""
+        if domain.kind == "point":
+            return None
+        key = domain.key(value)
+        if isinstance(key, str):
+            texts = self._texts.setdefault(attribute, {})
+            return float(texts.setdefault(key, len(texts)) if intern else texts.get(key, -1))
+        if isinstance(key, Decimal) or (isinstance(key, int) and abs(key) > EXACT):
+            return None
+        return float(key)  # type: ignore[arg-type]
+
+    # --- nodes for the engine -----------------------------------------------------------------------------------------
+
+    def static_nodes(self, subscriber: Subscriber, dynamic: frozenset[str]) -> list[Node]:
+        """Return predicates on static attributes that hold whenever the subscriber's condition may hold."""
+        return [relaxed(part.root, subscriber.properties, self.own, dynamic).node for part in subscriber.parts]
+
+    # --- checking -----------------------------------------------------------------------------------------------------
+
+    def check(
+        self,
+        rows: Rows,
+        attributes: Iterable[str],
+        offer_row: Mapping[str, Any],
+        computed: Mapping[str, Column],
+        subscriber_of: Callable[[int], Subscriber],
+        *,
+        found_statically: bool,
+        later: frozenset[str] = frozenset(),
+        only: frozenset[str] | None = None,
+    ) -> Checked:
+        """Return which of the rows satisfy their bounds on these attributes, and their other parts.
+
+        `computed` has the dynamic attributes, a value for each of `rows`. Rows found by the static index need no check
+        of what that has decided. Parts that refer to an attribute in `later` are left out, and where `only` is given,
+        those that refer to none of it.
+        """
+        holds = np.ones(len(rows), np.bool_)
+        doubtful = np.zeros(len(rows), np.bool_)
+        for attribute in attributes:
+            if attribute in self._low:
+                holds &= self._within(attribute, rows, offer_row, computed, doubtful)
+        by_part: dict[int, tuple[Part, list[int]]] = {}
+        for place in np.flatnonzero(holds & self._has_parts.array[rows]).tolist():
+            for part in self._parts[int(rows[place])]:
+                names = part.formula.names
+                decided = found_statically and part.exact and computed.keys().isdisjoint(names)
+                if decided or not later.isdisjoint(names) or (only is not None and only.isdisjoint(names)):
+                    continue
+                by_part.setdefault(part.number, (part, []))[1].append(place)
+        self._check_parts(by_part, rows, offer_row, computed, subscriber_of, holds, doubtful)
+        return Checked(holds, doubtful & holds)
+
+    def _within(
+        self,
+        attribute: str,
+        rows: Rows,
+        offer_row: Mapping[str, Any],
+        computed: Mapping[str, Column],
+        doubtful: Bools,
+    ) -> Bools:
+        self._low[attribute].reach(self.size)
+        self._high[attribute].reach(self.size)
+        low, high = self._low[attribute].array[rows], self._high[attribute].array[rows]
+        free = (low == -np.inf) & (high == np.inf)
+        domain = self.meeting.event_domains[attribute]
+        if attribute not in computed:
+            value = offer_row.get(attribute)
+            if value is None:
+                return free
+            key = self._key(attribute, domain, value)
+            if key is None:  # a number that no float is: the definition tells
+                doubtful |= ~free
+                return np.ones(len(rows), np.bool_)
+            wanted: Bools = (low <= key) & (key <= high)
+            return wanted
+        keys, present, inexact = self._keys(attribute, computed[attribute])
+        doubtful |= inexact & ~free
+        held: Bools = inexact | free | (present & (low <= keys) & (keys <= high))
+        return held
+
+    def _keys(self, attribute: str, column: Column) -> tuple[npt.NDArray[np.float64], Bools, Bools]:
+        """Return the keys of a computed column, where it has a value, and where no float is exactly that."""
+        present = ~column.absent
+        if column.members is None:
+            inexact = present & ((column.values > EXACT) | (column.values < -EXACT))
+            if column.values.dtype == np.float64:
+                inexact[:] = False
+            return column.values.astype(np.float64), present, inexact
+        members: tuple[Any, ...] = column.members
+        listed = [None if v is None else self._key(attribute, column.domain, v) for v in members]
+        keys = np.array([np.nan if key is None else key for key in listed], np.float64)[column.values]
+        return keys, present, present & np.isnan(keys)
+
+    def _check_parts(
+        self,
+        by_part: Mapping[int, tuple[Part, list[int]]],
+        rows: Rows,
+        offer_row: Mapping[str, Any],
+        computed: Mapping[str, Column],
+        subscriber_of: Callable[[int], Subscriber],
+        holds: Bools,
+        doubtful: Bools,
+    ) -> None:
+        """Take from `holds` the rows that a part refuses, and mark in `doubtful` those that it fails for."""
+        for part, places in by_part.values():
+            self.formulas_evaluated += len(places)
+            if len(places) >= _TOGETHER and self.own.isdisjoint(part.formula.names):
+                taken = np.array(places)
+                columns = {name: computed[name].take(taken) for name in part.formula.names if name in computed}
+                found = condition_column(part.formula, columns, len(places), offer_row)
+                failed = np.zeros(len(places), np.bool_) if found.failed is None else found.failed != 0
+                holds[taken] &= found.holds | failed
+                doubtful[taken] |= failed
+                continue
+            for place in places:
+                subscriber = subscriber_of(int(rows[place]))
+                values = {name: column.value(place) for name, column in computed.items()}
+                try:
+                    holds[place] &= is_true(part.formula.root, {**offer_row, **subscriber.properties, **values})
+                except FormulaFailed:
+                    doubtful[place] = True
