@@ -164,7 +164,7 @@ _DYNAMIC = {
         "program('tariff', age, years)",
         "program('risky', years)",
         "program('wrong', city)",
-        "budget * 2 - count",
+        "budget * 2 - age",
         "case when city = 'a' then years end",
     ],
     "count": ["program('drawn', years)", "years * 2", "years / 2", "age"],
