@@ -197,7 +197,7 @@ class Wants:
         self._low[attribute].reach(self.size)
         self._high[attribute].reach(self.size)
         low, high = self._low[attribute].array[rows], self._high[attribute].array[rows]
-        free = (low == -np.inf) & (high == np.inf)
+        free: Bools = (low == -np.inf) & (high == np.inf)
         domain = self.meeting.event_domains[attribute]
         if attribute not in computed:
             value = offer_row.get(attribute)
