@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pytest
 
 from tests.symmetric.worlds import MARKET, random_offer, random_subscription
 from tocsin.pipeline.symmetric import SymmetricBatches, match_symmetric
@@ -36,7 +37,7 @@ def written(folder: Path, version: int) -> tuple[Path, Path]:
 
 def offers(count: int) -> list[tuple[str, str]]:
     draw = random.Random(8)
-    made = []
+    made: list[tuple[str, str]] = []
     while len(made) < count:
         offer = random_offer(draw)
         offer["dynamic"] = {"price": "program('tariff', age, years)"}
@@ -92,6 +93,7 @@ def test_a_bad_offer_gives_a_row_with_its_reason(tmp_path: Path) -> None:
     assert (row["subscriber"], "did you mean price" in row["failure"]) == (None, True)
 
 
+@pytest.mark.slow
 def test_spark_matches_as_the_definition_says(spark: SparkSession, tmp_path: Path) -> None:
     subscribers, programs = written(tmp_path, 2)
     asked = offers(12)
