@@ -79,6 +79,7 @@ def subscription_document(view: SubscriptionView) -> dict[str, Any]:
         "lease_end": view.lease_end,
         "generation": view.generation,
         "ended": view.ended,
+        "paused": view.paused,
     }
 
 

@@ -216,6 +216,7 @@ class SubscriptionTold(Told):
     lease_end: datetime
     generation: int
     ended: str | None
+    paused: bool
 
 
 class SubscriptionsTold(Told):

@@ -110,6 +110,21 @@ async def renew(
         raise
 
 
+async def replace(service: Service, principal: Principal, id: int, expression: Expression) -> SubscriptionReceipt:
+    """Let a subscription ask for something else from now on; its id, ticket and lease stay."""
+    return await asyncio.to_thread(service.broker.replace, id, expression, owner=principal.name)
+
+
+async def pause(service: Service, principal: Principal, id: int) -> SubscriptionReceipt:
+    """Let a subscription match nothing until it is resumed."""
+    return await asyncio.to_thread(service.broker.pause, id, owner=principal.name)
+
+
+async def resume(service: Service, principal: Principal, id: int) -> SubscriptionReceipt:
+    """Let a paused subscription match again."""
+    return await asyncio.to_thread(service.broker.resume, id, owner=principal.name)
+
+
 async def unsubscribe(service: Service, principal: Principal, id: int, *, ticket: str | None) -> EndReceipt:
     """End a subscription; when this returns nothing more is sent for it, by whatever way."""
     claim: dict[str, Any] = {"owner": principal.name} if ticket is None else {"ticket": ticket}

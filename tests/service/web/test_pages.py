@@ -171,6 +171,27 @@ def test_an_admin_extends_the_schema_with_the_rules_explained(tmp_path: Path) ->
     play(tmp_path, scenario)
 
 
+def test_a_subscription_is_edited_paused_and_resumed_under_its_number(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        id = (await world.subscribe("ada", "car where price < 100"))["id"]
+        async with browser(world, "ada") as client:
+            edited = await send(
+                client, "/subscribe", text="car where price > 100", action="subscribe", replaces=str(id)
+            )
+            assert "asks for the new thing" in edited.text
+            await world.publish(50)
+            await send(client, f"/subscriptions/{id}/pause")
+            await world.publish(150)
+            assert await world.notifications("ada") == []
+            assert "Resume" in (await client.get(f"/subscriptions/{id}")).text
+            await send(client, f"/subscriptions/{id}/resume")
+            await world.publish(160)
+        (told,) = await world.notifications("ada")
+        assert told["event"]["price"] == 160
+
+    play(tmp_path, scenario)
+
+
 def test_trying_needs_no_account_and_is_bounded(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
         async with browser(world) as client:

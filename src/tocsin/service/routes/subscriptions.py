@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import Header, Path, Query, Request
 from starlette.responses import Response
 
+from tocsin.broker import SubscriptionReceipt
 from tocsin.errors import LeaseEnded
 from tocsin.service import drafts, subscribing
 from tocsin.service.documents import json_response, subscribed_document, subscription_document
@@ -18,6 +19,7 @@ from tocsin.service.models import (
     EndedTold,
     ExplainRequest,
     ExplanationTold,
+    Expression,
     LeaseSeconds,
     NewSubscription,
     PlanTold,
@@ -99,6 +101,30 @@ async def remove(request: Request, id: Id, principal: Someone, ticket: Ticket = 
     return json_response({"id": ended.id, "seq": ended.seq})
 
 
+@router.put("/v1/subscriptions/{id}", summary="Ask for something else", response_model=SubscribedTold, responses=_GONE)
+async def replace(request: Request, id: Id, body: Expression, principal: Someone) -> Response:
+    """Replace what a subscription asks for, from now on; its id, ticket and lease stay."""
+    return _changed(await subscribing.replace(service_of(request), principal, id, body.document()))
+
+
+@router.post("/v1/subscriptions/{id}/pause", summary="Pause", response_model=SubscribedTold, responses=_GONE)
+async def pause(request: Request, id: Id, principal: Someone) -> Response:
+    """Match nothing until it is resumed; the lease runs on."""
+    return _changed(await subscribing.pause(service_of(request), principal, id))
+
+
+@router.post("/v1/subscriptions/{id}/resume", summary="Resume", response_model=SubscribedTold, responses=_GONE)
+async def resume(request: Request, id: Id, principal: Someone) -> Response:
+    """Match again what is published from now on."""
+    return _changed(await subscribing.resume(service_of(request), principal, id))
+
+
+def _changed(receipt: SubscriptionReceipt) -> Response:
+    document = subscribed_document(receipt)
+    document.pop("ticket", None)
+    return json_response(document, headers={"etag": etag(receipt.generation)})
+
+
 @router.post(
     "/v1/subscriptions/{id}/renew", summary="Renew the lease", response_model=SubscribedTold,
     responses={**_GONE, **_STALE},
@@ -113,9 +139,7 @@ async def renew(
     receipt = await subscribing.renew(
         service_of(request), principal, id, ticket=ticket, generation=generation, lease=body.lease_seconds
     )
-    document = subscribed_document(receipt)
-    document.pop("ticket", None)
-    return json_response(document, headers={"etag": etag(receipt.generation)})
+    return _changed(receipt)
 
 
 @router.get("/v1/subscriptions/{id}/delivery", summary="How webhooks are told of it", response_model=DeliveryRuleBody)

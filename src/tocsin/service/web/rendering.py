@@ -16,7 +16,9 @@ from tocsin import __version__
 DONE = {
     "registered": "Welcome. You are registered and logged in.",
     "subscribed": "The subscription is in force: every event published from now on is matched against it.",
-    "replaced": "The new subscription is in force, the old one has ended.",
+    "replaced": "The subscription asks for the new thing, from now on.",
+    "paused": "The subscription is paused: it matches nothing until it is resumed. Its lease runs on.",
+    "resumed": "The subscription matches again what is published from now on.",
     "renewed": "The lease was renewed.",
     "ended": "The subscription has ended. Nothing more will be sent for it.",
     "published": "The event was published.",

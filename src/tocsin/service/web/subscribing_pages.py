@@ -60,14 +60,15 @@ async def subscribe(visit: Visit) -> Response:
         return await _form(visit, schema, await _draft(visit, schema, text, rows=rows))
     lease = visit.text("lease")
     seconds = float(lease) if lease.isdigit() and int(lease) in dict(LEASES) else None
+    replaced = visit.text("replaces")
     try:
-        made = await subscribing.subscribe(visit.service, visit.principal, text, seconds)
+        if replaced.isdigit():
+            made = await subscribing.replace(visit.service, visit.principal, int(replaced), text)
+        else:
+            made = await subscribing.subscribe(visit.service, visit.principal, text, seconds)
     except LanguageError:
         return await _form(visit, schema, await _draft(visit, schema, text), 422)
-    replaced = visit.text("replaces")
-    if replaced.isdigit():
-        await subscribing.unsubscribe(visit.service, visit.principal, int(replaced), ticket=None)
-    return visit.go(f"/subscriptions/{made.id}", done="replaced" if replaced else "subscribed")
+    return visit.go(f"/subscriptions/{made.id}", done="replaced" if replaced.isdigit() else "subscribed")
 
 
 def _rows(visit: Visit) -> list[Row]:
@@ -209,6 +210,22 @@ async def renew(visit: Visit) -> Response:
     id = visit.request.path_params["id"]
     await subscribing.renew(visit.service, visit.principal, id, ticket=None, generation=None, lease=seconds)
     return visit.go(f"/subscriptions/{id}", done="renewed")
+
+
+@pages.post("/subscriptions/{id:int}/pause", "member")
+async def pause(visit: Visit) -> Response:
+    """Let it match nothing for a while."""
+    id = visit.request.path_params["id"]
+    await subscribing.pause(visit.service, visit.principal, id)
+    return visit.go(f"/subscriptions/{id}", done="paused")
+
+
+@pages.post("/subscriptions/{id:int}/resume", "member")
+async def resume(visit: Visit) -> Response:
+    """Let it match again."""
+    id = visit.request.path_params["id"]
+    await subscribing.resume(visit.service, visit.principal, id)
+    return visit.go(f"/subscriptions/{id}", done="resumed")
 
 
 @pages.post("/subscriptions/{id:int}/end", "member")
