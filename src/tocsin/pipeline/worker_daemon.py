@@ -2,10 +2,15 @@
 
 Spark starts this in place of `pyspark.daemon` (setting spark.python.daemon.module, see session.py). Loading Numba and
 the compiled kernels takes seconds, and a streaming task needs two workers, of which each may be asked to match; so it
-is done once, before the forks. Nothing here may start a thread or import Arrow: a fork copies neither well.
+is done once, before the forks. Nothing here may start a thread or import Arrow: a fork copies neither well. NumPy's linear
+algebra, which nothing here uses, would start one for each core.
 """
 
 from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is imported
 
 from tocsin.index.encode import EventObjects
 from tocsin.language import bind, from_json
