@@ -47,7 +47,7 @@ SUBSCRIPTION = """<PUBLISH_SUB>
         (Principal("eve", frozenset({"no such role"})), 403, 403, 403),
         (ADMIN, 200, 200, 200),
     ],
-    ids=str,
+    ids=lambda one: f"{one.account} {sorted(one.roles)}" if isinstance(one, Principal) else str(one),
 )
 def test_a_request_is_done_for_whoever_may_ask_and_for_no_other(
     tmp_path: Path, principal: Principal, event: int, subscription: int, extension: int
