@@ -44,8 +44,9 @@ class Serving:
         return f"http://127.0.0.1:{self._port}"
 
     def start(self) -> None:
+        others = {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_")}
         environment = {
-            **os.environ, "TOCSIN_STORE": self._place, "TOCSIN_PORT": str(self._port), "TOCSIN_ADMIN_TOKEN": TOKEN,
+            **others, "TOCSIN_STORE": self._place, "TOCSIN_PORT": str(self._port), "TOCSIN_ADMIN_TOKEN": TOKEN,
             "TOCSIN_ENGINE": "definition", "TOCSIN_LOG_LEVEL": "error",
         }  # fmt: skip
         command = [sys.executable, "-c", SERVE, "serve"]
@@ -69,6 +70,7 @@ class Load:
     def __init__(self, serving: Serving) -> None:
         self._serving = serving
         self.stop = threading.Event()
+        self.published = threading.Event()  # nothing more will be acknowledged
         self.acknowledged: dict[str, int] = {}  # item -> seq
         self.told: list[tuple[str, str]] = []  # (notification, item), in order
         self.problems: list[str] = []
@@ -97,7 +99,7 @@ class Load:
             with Client(self._serving.url, TOKEN, retries=PATIENT) as client:
                 for notification in client.listen(start="oldest"):
                     self.told.append((notification.id, notification.event["item"]))
-                    if self.stop.is_set() and len(self.told) >= len(self.acknowledged):
+                    if self.published.is_set() and self.all_told():
                         return
         except (ServiceRefused, ServiceUnreachable) as error:
             self.problems.append(f"listening: {error}")
@@ -110,7 +112,12 @@ class Load:
         self.stop.set()
         for thread in self._threads[:-1]:
             thread.join(60)
-        wait_until(lambda: {item for _, item in self.told} >= set(self.acknowledged), "everything is told", 60)
+        self.published.set()
+        wait_until(self.all_told, "everything is told", 60)
+
+    def all_told(self) -> bool:
+        """Return whether everything acknowledged was told; more may have been: of some the acknowledgement was lost."""
+        return {item for _, item in self.told} >= set(self.acknowledged)
 
 
 def torture(place: str, kills: int, seed: int = 1) -> dict[str, Any]:
