@@ -7,7 +7,7 @@ ARGS ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench fuzz torture docs lock clean venv java17
+.PHONY: help demo test slow check format bench fuzz torture docs lock clean venv java17
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  make \1@\2/p' Makefile | awk -F@ '{ printf "%-14s%s\n", $$1, $$2 }'
@@ -17,6 +17,9 @@ demo: venv java17 ## watch events meet subscriptions (start here)
 
 test: venv ## run the tests
 	@$(BIN)/python -m pytest -n auto --maxprocesses $(JOBS) --dist worksteal $(ARGS)
+
+slow: venv java17 ## kill Spark's processes, run its demo, and walk the pages in Chromium (10 minutes)
+	@TOCSIN_SLOW=1 $(BIN)/python -m pytest -m slow tests/pipeline/test_faults.py tests/pipeline/test_demo.py tests/service/web $(ARGS)
 
 check: venv ## lint, formatting, types, layers
 	$(BIN)/ruff check .
