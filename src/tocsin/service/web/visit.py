@@ -14,7 +14,7 @@ import hmac
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from markupsafe import Markup
 from starlette.datastructures import FormData
@@ -153,11 +153,6 @@ def problem_page(visit: Visit, error: TocsinError) -> Response:
 def safe_path(path: str) -> str:
     """Return where to go after the login: a path of ours, whatever the address says."""
     return path if path.startswith("/") and not path.startswith(("//", "/\\")) else "/"
-
-
-def address(path: str) -> str:
-    """Return a part of an address, quoted."""
-    return quote(path, safe="")
 
 
 def _throttle(visit: Visit) -> None:
