@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,8 +60,11 @@ class SparkSummary:
         return self.events / self.seconds
 
 
-def run_on_spark(*, subscriptions: int, events: int, rate: int, seed: int, console: Console) -> SparkSummary:
-    """Run the demo and print it; return its figures."""
+def run_on_spark(
+    *, subscriptions: int, events: int, rate: int, seed: int, console: Console,
+    open_house: Callable[[Path, int], House] = House,
+) -> SparkSummary:  # fmt: skip
+    """Run the demo and print it; return its figures. Interrupted, it stops publishing and ends as always."""
     console.print(
         f"An auction house: {subscriptions:,} subscriptions of its members, {events:,} events at {rate:,} a second, "
         "matched on local Spark.\n"
@@ -68,7 +72,7 @@ def run_on_spark(*, subscriptions: int, events: int, rate: int, seed: int, conso
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tocsin-demo-") as name, ThreadPoolExecutor(2) as threads:
         starting = threads.submit(_start_spark)  # beside the subscribing
-        house = House(Path(name), seed)
+        house = open_house(Path(name), seed)
         try:
             _subscribe(house, subscriptions, console)
             spark = starting.result()
@@ -99,6 +103,7 @@ class _Running:
     def __init__(self, spark: SparkSession, house: House, folder: Path, console: Console) -> None:
         self._house, self._console = house, console
         self._meter = Meter()
+        house.follow(self._meter)
         self._pipeline = Pipeline(spark, PipelineSettings(house.place, str(folder / "checkpoint")), self._meter)
 
     def warm_up(self) -> None:
@@ -113,11 +118,15 @@ class _Running:
 
     def run(self, threads: ThreadPoolExecutor, events: int, rate: int, *, setup_seconds: float) -> SparkSummary:
         """Publish, show what happens, stop, check."""
-        warm = self._meter.figures().events
+        warm, before = self._meter.figures().events, self._house.published
         started = time.monotonic()
         publishing = threads.submit(self._house.run, events, rate)
-        self._show_until(publishing)
+        try:
+            self._show_until(publishing)
+        except KeyboardInterrupt:
+            self._house.stopping.set()
         publishing.result()
+        events = self._house.published - before
         self._drain(DRAIN_SECONDS)
         seconds = time.monotonic() - started
         self._pipeline.stop()
