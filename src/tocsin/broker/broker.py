@@ -37,7 +37,7 @@ from tocsin.broker.changes import (
 from tocsin.broker.core import Core
 from tocsin.broker.deliveries import CONSUMER, Bells, Listener, position_of, read_page
 from tocsin.broker.expression_batches import prepare_all
-from tocsin.broker.expressions import Expression, prepare
+from tocsin.broker.expressions import Expression, Prepared, prepare
 from tocsin.broker.going_on import Pause, Replace, Resume
 from tocsin.broker.indexes import open_index
 from tocsin.broker.live_index import Engine
@@ -59,6 +59,8 @@ from tocsin.broker.turns import Turns
 from tocsin.broker.views import letter_view, subscription_view
 from tocsin.errors import QuotaExceeded, UnknownDeadLetter, UnknownSubscription
 from tocsin.language import Explanation
+from tocsin.operators.registries import open_registry
+from tocsin.operators.registry import Registry
 from tocsin.schema import Event, Schema
 from tocsin.store import Store, accounts, letters, schema_history, subscriptions
 from tocsin.store.clock import MachineClock
@@ -89,6 +91,7 @@ class Broker:
         matching: Matching | None = None,
         engine: Literal["columnar", "definition"] | Engine = "columnar",
         index: str | Path | None = None,
+        operators: Registry | str | Path | None = None,
         machine: MachineClock | None = None,
         sweep: bool = True,
         accept_clock: bool = False,
@@ -96,12 +99,14 @@ class Broker:
         """Return a broker over the store at a path (SQLite) or PostgreSQL URL; a new store needs a schema.
 
         `matching` says who matches events, this broker or the pipeline; None leaves it as it was. `index` is the
-        folder of the index; beside the file by default, None with PostgreSQL keeps it in memory. `sweep=False` leaves
-        sweeping to explicit calls of `sweep`. Raises StoreError and SchemaError.
+        folder of the index; beside the file by default, None with PostgreSQL keeps it in memory. `operators` are those
+        that subscriptions may call: a registry, or what operators/registries.py takes. `sweep=False` leaves sweeping to
+        explicit calls of `sweep`. Raises StoreError and SchemaError.
         """
+        registry = open_registry(operators)
         store = Store.open(place, machine=machine, accept_clock=accept_clock)
         try:
-            core = Core(store, open_index(store, engine, index), settings or BrokerSettings())
+            core = Core(store, open_index(store, engine, index, registry), settings or BrokerSettings(), registry)
             core.refresh()
             broker = cls(core)
             if schema is not None:
@@ -153,7 +158,8 @@ class Broker:
         check_name("an owner", owner)
         settings, schema = self._core.settings, self._core.schema
         lease_us = settings.lease_us(lease)
-        prepared = prepare_all(expressions, schema, most_bytes=settings.expression_bytes)
+        registry, most_bytes = self._core.registry, settings.expression_bytes
+        prepared = prepare_all(expressions, schema, most_bytes=most_bytes, registry=registry)
         if not prepared:
             return []
         return self._turns.take(self._run_changes, Subscribe(owner, expressions, lease_us, schema, prepared))
@@ -194,11 +200,15 @@ class Broker:
 
         Raises LanguageError, LeaseEnded, WrongTicket, UnknownSubscription.
         """
-        schema, most_bytes = self._core.schema, self._core.settings.expression_bytes
         claim = claim_of(subscription, ticket, owner)
-        request = Replace(claim, expression, prepare(expression, schema, most_bytes=most_bytes))
+        request = Replace(claim, expression, self.prepare(expression))
         replaced: SubscriptionReceipt = self._turns.take(self._run_changes, request)
         return replaced
+
+    def prepare(self, expression: Expression) -> Prepared:
+        """Return an expression as subscribing would take it, and store nothing; raises LanguageError."""
+        most_bytes = self._core.settings.expression_bytes
+        return prepare(expression, self._core.schema, most_bytes=most_bytes, registry=self._core.registry)
 
     def pause(
         self, subscription: SubscriptionReceipt | int, *, ticket: str | None = None, owner: str | None = None
@@ -324,7 +334,8 @@ class Broker:
             request.judge_again(self._core.schema, settings.event_bytes)
             if (refusal := request.refusal()) is not None:
                 raise refusal
-        receipts: list[PublishReceipt] = self._turns.take(self._run_publishes, request)
+        with self._core.foreseen(request.events if self._core.matches_inline else ()):
+            receipts: list[PublishReceipt] = self._turns.take(self._run_publishes, request)
         return receipts[0] if single else receipts
 
     def dry_run(self, events: Sequence[RawEvent], *, owner: str | None = None) -> list[DryRun]:
@@ -418,6 +429,11 @@ class Broker:
         return inquiries.explain_notification(self._core, owner, seq, subscription)
 
     # --- upkeep -------------------------------------------------------------------------------------------------------
+
+    @property
+    def operators(self) -> Registry:
+        """The operators that subscriptions may call."""
+        return self._core.registry
 
     @property
     def store(self) -> Store:

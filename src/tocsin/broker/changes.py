@@ -66,7 +66,8 @@ class Subscribe:
 
     def run(self, turn: Turn, settings: BrokerSettings) -> list[SubscriptionReceipt]:
         if turn.schema.version != self.schema.version:  # extended meanwhile; what was valid still is
-            self.prepared = prepare_all(self.expressions, turn.schema, most_bytes=settings.expression_bytes)
+            most_bytes, registry = settings.expression_bytes, turn.registry
+            self.prepared = prepare_all(self.expressions, turn.schema, most_bytes=most_bytes, registry=registry)
         owner = accounts.find_account(turn.connection, self.owner)
         has = 0 if owner is None else turn.count_of(owner)
         if has + len(self.prepared) > settings.subscriptions_per_owner:

@@ -16,6 +16,7 @@ import logging
 import os
 import zlib
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,7 +24,7 @@ import msgspec
 import numpy as np
 
 from tocsin.broker.expressions import Prepared, bulk_line
-from tocsin.broker.live_index import Engine, LiveIndex
+from tocsin.broker.live_index import Engine
 from tocsin.broker.live_leases import LiveLeases, Longs
 from tocsin.errors import FileError, StoreDamaged, UnknownSubscription
 from tocsin.index.encode import EventObjects
@@ -128,11 +129,11 @@ class ColumnarEngine(Engine):
             self._matcher.index.wait_for_merging()
             self._matcher.index.merge(everything=True)
 
-    def save(self, seq: int, leases: LiveLeases) -> None:
+    def save(self, seq: int, leases: LiveLeases, elsewhere: Sequence[int] = ()) -> None:
         if self._folder is None or self._matcher is None:
             return
         try:
-            self._folder.save_as_of(self._matcher.index, seq, leases)
+            self._folder.save_as_of(self._matcher.index, seq, leases, elsewhere)
         except (OSError, FileError) as error:  # only a copy: the store has it all, and a start takes longer
             log.warning("the index was not saved: %s", error)
 
@@ -152,6 +153,16 @@ def same_layout(old: Schema, new: Schema) -> bool:
     return new.multiple_attributes & known == old.multiple_attributes
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a folder holds, as of one seq; `elsewhere` are subscriptions that other engines have."""
+
+    engine: ColumnarEngine
+    leases: LiveLeases
+    seq: int
+    elsewhere: list[int]
+
+
 class LiveFolder(IndexFolder):
     """The folder of a live index: segments, and the leases as of the same seq, of one incarnation of a store."""
 
@@ -160,16 +171,16 @@ class LiveFolder(IndexFolder):
         self._incarnation = incarnation
         self._lock: IO[str] | None = None
 
-    def load_live(self, schema: Schema) -> LiveIndex:
+    def load_live(self, schema: Schema) -> Loaded:
         """Return the index as it was saved; raises FileError where it is not whole or not of this store."""
         index, manifest = self.load(schema)
-        leases = self._read_leases(manifest)
-        return LiveIndex(ColumnarEngine(self, index), leases, manifest.seq)
+        leases, elsewhere = self._read_leases(manifest)
+        return Loaded(ColumnarEngine(self, index), leases, manifest.seq, elsewhere)
 
     def _leases_path(self, seq: int) -> Path:
         return self.path / f"{seq}.leases"
 
-    def _read_leases(self, manifest: Manifest) -> LiveLeases:
+    def _read_leases(self, manifest: Manifest) -> tuple[LiveLeases, list[int]]:
         path = self._leases_path(manifest.seq)
         try:
             head, _, body = path.read_bytes().partition(b"\n")
@@ -178,16 +189,17 @@ class LiveFolder(IndexFolder):
                 raise FileError(str(path), "it belongs to another store")
             if facts["checksum"] != zlib.crc32(body):
                 raise FileError(str(path), "its checksum does not fit")
-            return LiveLeases.from_bytes(body)
+            return LiveLeases.from_bytes(body), msgspec.convert(facts.get("elsewhere", []), list[int])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise FileError(str(path), f"not the leases of an index: {error}") from None
 
-    def save_as_of(self, index: SubscriptionIndex, seq: int, leases: LiveLeases) -> None:
+    def save_as_of(self, index: SubscriptionIndex, seq: int, leases: LiveLeases, elsewhere: Sequence[int] = ()) -> None:
         """Make the index durable as of seq, unless another process is the one that writes."""
         if not self.become_writer():
             return
         body = leases.to_bytes()
-        head = msgspec.json.encode({"incarnation": self._incarnation, "checksum": zlib.crc32(body)})
+        facts = {"incarnation": self._incarnation, "checksum": zlib.crc32(body), "elsewhere": list(elsewhere)}
+        head = msgspec.json.encode(facts)
         unfinished = self.path / f"{seq}.leases.unfinished"
         with unfinished.open("wb") as file:
             file.write(head + b"\n" + body)

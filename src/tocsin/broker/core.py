@@ -8,8 +8,8 @@ where it is unknown whether a commit happened, the next turn finds out, because 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 
 from sqlalchemy import Connection
 
@@ -18,7 +18,8 @@ from tocsin.broker.live_index import LiveIndex
 from tocsin.broker.live_leases import Lease
 from tocsin.broker.settings import BrokerSettings
 from tocsin.errors import SchemaError
-from tocsin.schema import Schema
+from tocsin.operators.registry import Registry
+from tocsin.schema import Event, Schema
 from tocsin.store import Meta, Store, Transaction, letters, schema_history, subscriptions
 from tocsin.store.crash_points import reach
 from tocsin.store.subscriptions import LeaseRow, leases_since
@@ -30,9 +31,10 @@ Effect = Callable[[LiveIndex], None]
 class Turn:
     """One turn at the store: its transaction, the state it starts from, and what memory must do once it is committed."""
 
-    def __init__(self, transaction: Transaction, live: LiveIndex, schema: Schema | None) -> None:
+    def __init__(self, transaction: Transaction, live: LiveIndex, schema: Schema | None, registry: Registry) -> None:
         self.transaction = transaction
         self.live = live
+        self.registry = registry
         self._schema = schema
         self.effects: list[Effect] = []
         self.added: dict[int, int] = {}  # owner -> subscriptions added in this turn
@@ -88,10 +90,14 @@ class Turn:
 class Core:
     """The store, the live index and the schema in force. `lock` is held by whoever uses or changes the live index."""
 
-    def __init__(self, store: Store, live: LiveIndex, settings: BrokerSettings) -> None:
+    def __init__(
+        self, store: Store, live: LiveIndex, settings: BrokerSettings, registry: Registry | None = None
+    ) -> None:
         self.store = store
         self.live = live
         self.settings = settings
+        self.registry = Registry() if registry is None else registry  # the operators that subscriptions may call
+        self.matches_inline = True  # as of the last turn or refresh
         self.lock = threading.RLock()
         self._schema: Schema | None = None
         self._unsubscribed: dict[int, int] = {}  # id -> seq, by this process
@@ -110,7 +116,8 @@ class Core:
             with self.store.write() as transaction:
                 if self._is_behind(transaction.start):
                     self._follow(transaction.connection, transaction.start)
-                turn = Turn(transaction, self.live, self._schema)
+                self.matches_inline = transaction.start.matching == "inline"
+                turn = Turn(transaction, self.live, self._schema, self.registry)
                 yield turn
             self._apply(turn)
         reach("broker.after-apply")
@@ -144,8 +151,13 @@ class Core:
         """Bring memory up to what other processes have written."""
         with self.lock, self.store.read() as connection:
             stands = read_meta(connection)
+            self.matches_inline = stands.matching == "inline"
             if self._is_behind(stands):
                 self._follow(connection, stands)
+
+    def foreseen(self, events: Sequence[Event]) -> AbstractContextManager[None]:
+        """Do now, without a turn, what takes long about events that are matched within the block."""
+        return self.live.engine.foreseen(events)
 
     def _is_behind(self, stands: Meta) -> bool:
         known = 0 if self._schema is None else self._schema.version

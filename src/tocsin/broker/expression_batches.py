@@ -17,6 +17,7 @@ import msgspec
 from tocsin.broker.expressions import Expression, Prepared, bulk_line, prepare
 from tocsin.compile.bulk import load_bulk
 from tocsin.language.bounds import MAX_NAME, MAX_STRING
+from tocsin.operators.registry import Registry
 from tocsin.schema import Schema
 
 FEW = 50  # expressions that are prepared singly as fast
@@ -25,7 +26,9 @@ _COMPARISONS = {"=", "!=", "<", "<=", ">", ">="}
 _MOST_PREDICATES = 500  # far from where an expression is too large
 
 
-def prepare_all(expressions: Sequence[Expression], schema: Schema, *, most_bytes: int) -> list[Prepared]:
+def prepare_all(
+    expressions: Sequence[Expression], schema: Schema, *, most_bytes: int, registry: Registry | None = None
+) -> list[Prepared]:
     """Return expressions judged by a schema, in order; raises the LanguageError of the first that is wrong."""
     plain: dict[int, Prepared] = {}
     if len(expressions) >= FEW:
@@ -34,7 +37,10 @@ def prepare_all(expressions: Sequence[Expression], schema: Schema, *, most_bytes
                 plain[at] = Prepared("", tree, schema, plain=True)
         if load_bulk((bulk_line(at, one.tree) for at, one in plain.items()), schema).errors:
             plain = {}  # found again, and told, in the order of the expressions
-    return [plain.get(at) or prepare(one, schema, most_bytes=most_bytes) for at, one in enumerate(expressions)]
+    return [
+        plain.get(at) or prepare(one, schema, most_bytes=most_bytes, registry=registry)
+        for at, one in enumerate(expressions)
+    ]
 
 
 def plain_tree(expression: Expression) -> bytes | None:

@@ -10,11 +10,13 @@ from typing import Any
 import msgspec
 
 from tocsin.compile.normalise import NormalForm, normalise
-from tocsin.errors import NotSupported, TooLarge
+from tocsin.errors import TooLarge
 from tocsin.language import BoundSubscription, Condition, Subscription, bind, from_json, parse, render, to_json
 from tocsin.language.documents import decode, from_document
+from tocsin.operators.registry import Registry
 from tocsin.schema import Schema
 
+_CALL = b'{"operator":'
 _CONJUNCTION = b'"where":{"and":['
 _NOT_FLAT = (b"{", b"true", b"false")
 Expression = str | Mapping[str, Any] | Subscription | Condition
@@ -42,22 +44,53 @@ class Prepared:
         return normalise(self.bound)
 
 
-def prepare(expression: Expression, schema: Schema, *, most_bytes: int) -> Prepared:
-    """Return the expression bound to the schema; raises a LanguageError."""
+def prepare(expression: Expression, schema: Schema, *, most_bytes: int, registry: Registry | None = None) -> Prepared:
+    """Return the expression bound to the schema, and to operators where it calls some; raises a LanguageError."""
     text = expression if isinstance(expression, str) else None
     if text is not None and len(text) > most_bytes:
         raise TooLarge(f"an expression has at most {most_bytes} characters")
     subscription = _tree(expression)
     bound = bind(subscription, schema, text=text)
     if bound.operators:
-        raise NotSupported(f"the operator {bound.operators[0]} is not installed")
+        bound = _bind_operators(
+            text if text is not None else subscription, schema, Registry() if registry is None else registry
+        )
     tree: bytes = msgspec.json.encode(to_json(bound.subscription))
     if len(tree) > most_bytes:
         raise TooLarge(f"an expression has at most {most_bytes} bytes as JSON")
     prepared = Prepared(text or "", tree, schema)
-    # Normalised before anything is stored: what no engine can hold must not get into the store.
-    prepared.__dict__.update(bound=bound, form=normalise(bound))
+    prepared.__dict__["bound"] = bound
+    if not bound.operators:
+        # Normalised before anything is stored: what no engine can hold must not get into the store.
+        prepared.__dict__["form"] = normalise(bound)
     return prepared
+
+
+def _bind_operators(expression: str | Subscription, schema: Schema, registry: Registry) -> BoundSubscription:
+    """Return the subscription bound to operators too, and sure to be held by their engine."""
+    from tocsin.operators.admission import admit
+
+    bound = registry.bind(expression, schema)
+    admit(bound, registry)
+    return bound
+
+
+def calls_operators(tree: bytes) -> bool:
+    """Return whether a stored subscription calls operators.
+
+    By its bytes, since this is asked of every subscription: what a call begins with is not found in a text, where quotes
+    are escaped. Only a property of that name may look like it, so the few that have the bytes are decoded.
+    """
+    return _CALL in tree and _has_call(msgspec.json.decode(tree).get("where"))
+
+
+def _has_call(node: Any) -> bool:
+    if not isinstance(node, dict):
+        return False
+    if "operator" in node:
+        return True
+    parts = node.get("and") or node.get("or") or [node.get("not")]
+    return any(map(_has_call, parts))
 
 
 def _tree(expression: Expression) -> Subscription:
@@ -109,6 +142,7 @@ def prepare_stored(tree: bytes, schema: Schema) -> Prepared:
     return Prepared("", tree, schema)
 
 
-def bind_stored(tree: bytes, schema: Schema) -> BoundSubscription:
-    """Return a stored subscription, bound to the schema as it is now."""
-    return bind(from_json(decode(tree)), schema)
+def bind_stored(tree: bytes, schema: Schema, registry: Registry | None = None) -> BoundSubscription:
+    """Return a stored subscription, bound to the schema as it is now, and to operators if there is a registry."""
+    subscription = from_json(decode(tree))
+    return bind(subscription, schema) if registry is None else registry.bind(subscription, schema)

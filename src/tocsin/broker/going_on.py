@@ -30,7 +30,8 @@ class Replace:
         found = self.claim.find(turn)
         check_going_on(turn, found)
         if turn.schema.version != self.prepared.schema.version:
-            self.prepared = prepare(self.expression, turn.schema, most_bytes=settings.expression_bytes)
+            most_bytes, registry = settings.expression_bytes, turn.registry
+            self.prepared = prepare(self.expression, turn.schema, most_bytes=most_bytes, registry=registry)
         seq = _go_on(turn, found, self.prepared)
         if found.paused:
             seq = _pause(turn, seq)

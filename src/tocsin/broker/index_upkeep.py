@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tocsin.broker.broker import Broker
-from tocsin.broker.columnar_engine import ColumnarEngine, LiveFolder
+from tocsin.broker.columnar_engine import LiveFolder
 from tocsin.broker.indexes import folder_of
 from tocsin.errors import FileError, StoreError
 from tocsin.index.check import check_segment
@@ -78,7 +78,7 @@ def check_index(place: str | Path, folder: str | Path | None = None) -> list[str
             rows = [row for chunk in leases_since(connection, 0, 0, trees=False) for row in chunk]
         if newest is None:
             return ["the store has no schema"]
-        index = live.load_live(newest.schema)
+        loaded = live.load_live(newest.schema)
     except FileError as error:
         return [str(error)]
     finally:
@@ -86,11 +86,8 @@ def check_index(place: str | Path, folder: str | Path | None = None) -> list[str
     problems = []
     if manifest.seq > stands.seq or manifest.seq < stands.horizon:
         problems.append(f"{path}: it is as of seq {manifest.seq}, which the store cannot continue")
-    engine = index.engine
-    if not isinstance(engine, ColumnarEngine):
-        raise TypeError(type(engine).__name__)
-    found: set[int] = set()
-    for tier in engine.matcher.index.tiers():
+    found: set[int] = set(loaded.elsewhere)
+    for tier in loaded.engine.matcher.index.tiers():
         try:
             check_segment(tier.segment)
         except (AssertionError, ValueError) as error:

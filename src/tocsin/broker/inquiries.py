@@ -26,10 +26,11 @@ def dry_run(core: Core, raws: Sequence[RawEvent], owner: str | None) -> list[Dry
     core.refresh()
     judged = admit_all(raws, core.schema, core.settings.event_bytes)
     fine = [(at, item.event) for at, item in enumerate(judged) if isinstance(item, Admitted)]
-    with core.lock:
+    found_events = [event for _, event in fine]
+    with core.foreseen(found_events), core.lock:
         now = core.store.now_us()
         seqs = [core.live.seq + 1 + at for at in range(len(fine))]
-        matches = core.live.match(seqs, [now] * len(fine), [event for _, event in fine])
+        matches = core.live.match(seqs, [now] * len(fine), found_events)
         first = core.live.seq + 1
     positions = [fine[seq - first][0] for seq in matches.seq.tolist()]
     pairs = zip(matches.subscription.tolist(), matches.owner.tolist(), strict=True)

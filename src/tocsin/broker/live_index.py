@@ -4,7 +4,8 @@
     LiveIndex   an engine, the leases, and the seq up to which they follow the store; applies the snapshot rule
 
 DefinitionEngine, here, asks the definition about every subscription: for tests, and for small numbers.
-ColumnarEngine, in columnar_engine.py, is what brokers use. The pipeline uses the same segments on its own.
+ColumnarEngine, in columnar_engine.py, is what brokers use, with others beside it for what it cannot do
+(routing_engine.py). The pipeline uses the same segments on its own.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -47,6 +49,11 @@ class Engine(ABC):
     def find(self, events: Sequence[Event]) -> tuple[Longs, Longs]:
         """Return (position of the event, id of the subscription) of every match, each once, in any order."""
 
+    def foreseen(self, events: Sequence[Event]) -> AbstractContextManager[None]:
+        """Do now what takes long about events that are found within the block; from any thread, without the lock."""
+        del events
+        return nullcontext()
+
     @abstractmethod
     def set_schema(self, schema: Schema) -> bool:
         """Go on with an extended schema; return whether all subscriptions must be added anew."""
@@ -60,8 +67,11 @@ class Engine(ABC):
         """Bring what it holds into its best form, however long that takes."""
 
     @abstractmethod
-    def save(self, seq: int, leases: LiveLeases) -> None:
-        """Write to disk what it holds, following the store up to `seq`; nothing, where it keeps nothing on disk."""
+    def save(self, seq: int, leases: LiveLeases, elsewhere: Sequence[int] = ()) -> None:
+        """Write to disk what it holds, following the store up to `seq`; nothing, where it keeps nothing on disk.
+
+        `elsewhere` are those of the leases' subscriptions that another engine holds.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -104,8 +114,8 @@ class DefinitionEngine(Engine):
     def merge(self) -> None:
         """Nothing to do: there is only one form."""
 
-    def save(self, seq: int, leases: LiveLeases) -> None:
-        del seq, leases  # it is rebuilt from the store
+    def save(self, seq: int, leases: LiveLeases, elsewhere: Sequence[int] = ()) -> None:
+        del seq, leases, elsewhere  # it is rebuilt from the store
 
     def close(self) -> None:
         self.clear()

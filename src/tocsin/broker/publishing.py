@@ -50,6 +50,11 @@ class Publish:
         hashed = b"" if key is None else request_hash(raws, atomic=atomic)
         return cls(raws, schema, items, atomic, publisher, key, hashed, single)
 
+    @property
+    def events(self) -> list[Event]:
+        """The events that follow the rules."""
+        return [item.event for item in self.items if isinstance(item, Admitted)]
+
     def judge_again(self, schema: Schema, most_bytes: int) -> None:
         """Judge by another version of the schema."""
         if schema is not self.schema:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tocsin.broker import cursors
-from tocsin.broker.admission import Admitted, RawEvent
+from tocsin.broker.admission import RawEvent
 from tocsin.broker.broker import Broker
 from tocsin.broker.cursors import LAST, Position
 from tocsin.broker.deliveries import describe, oldest_cursor, position_of
@@ -105,7 +105,9 @@ class PushSide:
             for raw, key, publisher, atomic in singles
         ]
         waiting: list[Waiting[Publish, Receipts]] = [Waiting(request) for request in requests]
-        self.broker._turns.take(self._run_each, waiting)
+        events = [event for request in requests for event in request.events] if self._core.matches_inline else []
+        with self._core.foreseen(events):
+            self.broker._turns.take(self._run_each, waiting)
         answers: list[PublishReceipt | TocsinError] = []
         for one in waiting:
             if one.error is not None:
@@ -129,9 +131,9 @@ class PushSide:
         )
         if (refusal := request.refusal()) is not None:
             raise refusal
-        events = [item.event for item in request.items if isinstance(item, Admitted)]
+        events = request.events
         now_us = self.store.now_us()
-        with self._core.lock:
+        with self._core.foreseen(events), self._core.lock:
             live = self._core.live
             found = live.match([live.seq + 1 + at for at in range(len(events))], [now_us] * len(events), events)
             first = live.seq + 1

@@ -39,6 +39,11 @@ def run(
     wait_for_schema: float = typer.Option(60.0, min=0, help="Seconds that an event of an unknown version waits."),
     until_idle: bool = typer.Option(False, "--until-idle", help="End when everything that is there is done."),
     accept_lost_checkpoint: bool = typer.Option(False, "--accept-lost-checkpoint", help="Read the source again."),
+    operators: str | None = typer.Option(
+        None,
+        envvar="TOCSIN_OPERATORS",
+        help="Operators that subscriptions may call: installed, a TOML file, module:function.",
+    ),
     metrics_port: int | None = typer.Option(None, help="Serve Prometheus metrics on this port of this machine."),
     status_file: Path | None = typer.Option(None, help="Keep the figures in this JSON file."),
     setting: list[str] = typer.Option([], help="A Spark setting, NAME=VALUE; may be repeated."),
@@ -55,7 +60,7 @@ def run(
         store=store, checkpoint=checkpoint, name=name, source=_source(source, format, event_id), sink=_sink(sink),
         archive=archive, start=start, schema=None if schema is None else load_schema(schema), partitions=partitions,
         events_per_batch=events_per_batch, trigger_seconds=trigger, wait_for_schema_seconds=wait_for_schema,
-        until_idle=until_idle, accept_lost_checkpoint=accept_lost_checkpoint,
+        until_idle=until_idle, accept_lost_checkpoint=accept_lost_checkpoint, operators=operators,
     )  # fmt: skip
     meter = Meter(status_file)
     if metrics_port is not None:

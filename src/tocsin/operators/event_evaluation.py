@@ -18,8 +18,8 @@ class EventEvaluation:
     """What is known of the predicates of one event."""
 
     def __init__(self, event: Event, patterns: list[Pattern], runner: Runner, statistics: Statistics) -> None:
-        self.event = event
-        self._patterns, self._runner, self._statistics = patterns, runner, statistics
+        self.event, self.patterns, self.runner = event, patterns, runner
+        self._statistics = statistics
         self._solutions: dict[int, tuple[Row, ...] | None] = {}
         self._outcomes: dict[tuple[object, ...], Outcome] = {}
 
@@ -31,21 +31,21 @@ class EventEvaluation:
         """Return the solutions of a predicate, or None where its operator failed."""
         if predicate not in self._solutions:
             started = time.perf_counter()
-            pattern = self._patterns[predicate]
+            pattern = self.patterns[predicate]
             key = pattern.input_key
             if key not in self._outcomes:
-                self._outcomes[key] = self._runner.run(pattern, self.event)
+                self._outcomes[key] = self.runner.run(pattern, self.event)
             self._know(predicate, self._outcomes[key], time.perf_counter() - started)
         return self._solutions[predicate]
 
     def learn(self, predicate: int, outcome: Outcome, seconds: float) -> None:
         """Take an outcome that came with those of other events."""
-        self._outcomes[self._patterns[predicate].input_key] = outcome
+        self._outcomes[self.patterns[predicate].input_key] = outcome
         self._know(predicate, outcome, seconds)
 
     def knows(self, predicate: int) -> bool:
         """Return whether evaluating the predicate would call no operator."""
-        return predicate in self._solutions or self._patterns[predicate].input_key in self._outcomes
+        return predicate in self._solutions or self.patterns[predicate].input_key in self._outcomes
 
     def failed(self, predicate: int) -> bool:
         """Return whether the predicate was evaluated and its operator failed."""
@@ -57,6 +57,6 @@ class EventEvaluation:
         return self._solutions
 
     def _know(self, predicate: int, outcome: Outcome, seconds: float) -> None:
-        found = None if outcome.failure is not None else self._patterns[predicate].solutions(outcome.rows)
+        found = None if outcome.failure is not None else self.patterns[predicate].solutions(outcome.rows)
         self._solutions[predicate] = found
         self._statistics.observe(predicate, bool(found), seconds)

@@ -28,6 +28,7 @@ from tocsin.operators.event_evaluation import EventEvaluation
 from tocsin.operators.predicates import Predicates
 from tocsin.operators.problem import Int32s, Int64s, Problem, Schedule, Workload
 from tocsin.operators.registry import Registry
+from tocsin.operators.runner import Runner
 from tocsin.schema import Event, Schema
 
 
@@ -117,7 +118,7 @@ class OperatorMatcher(Matcher):
 
     def match_with_bindings(self, event: Event) -> dict[SubscriptionId, Substitution]:
         """Return the subscriptions that the event satisfies, each with values of its variables that satisfy it."""
-        return self._decide(self._left(event, self._current()))
+        return self._decide(self._left(self.evaluation(event), self._current()))
 
     def match_batch(self, events: Sequence[Event]) -> list[list[SubscriptionId]]:
         """Return the matches of each event; operators that offer batches are asked about many events at once.
@@ -128,22 +129,28 @@ class OperatorMatcher(Matcher):
 
     def match_batch_with_bindings(self, events: Sequence[Event]) -> list[dict[SubscriptionId, Substitution]]:
         """Return the matches of each event with their bindings, as `match_batch` finds them."""
+        return self.match_evaluations([self.evaluation(event) for event in events])
+
+    def evaluation(self, event: Event, runner: Runner | None = None) -> EventEvaluation:
+        """Return what is known of an event, which is nothing yet; its operators are called by the runner."""
+        statistics = self.predicates.grown_statistics()
+        return EventEvaluation(event, self.predicates.patterns, runner or self.registry.runner, statistics)
+
+    def match_evaluations(self, evaluations: Sequence[EventEvaluation]) -> list[dict[SubscriptionId, Substitution]]:
+        """Return the matches of events of which something may be known already; what is found out is kept in them."""
         plan = self._current()
-        left = [self._left(event, plan) for event in events]
-        waiting = _Batch(left, self)
+        left = [self._left(evaluation, plan) for evaluation in evaluations]
+        waiting = _Batch(left) if len(left) > 1 else None
         return [self._decide(each, waiting) for each in left]
 
-    def _left(self, event: Event, plan: _Plan) -> _Left:
+    def _left(self, evaluation: EventEvaluation, plan: _Plan) -> _Left:
         """Return what the cheap parts leave to be decided for an event."""
-        numbers = np.sort(np.asarray(self._cheap.match_array(event), np.int64))
+        numbers = np.sort(np.asarray(self._cheap.match_array(evaluation.event), np.int64))
         matched = dict.fromkeys(self._owner[number] for number in numbers[plan.position[numbers] < 0].tolist())
         positions = plan.position[numbers]
         positions = positions[positions >= 0]
         if matched and len(positions):
             positions = positions[[plan.owners[at] not in matched for at in positions.tolist()]]
-        evaluation = EventEvaluation(
-            event, self.predicates.patterns, self.registry.runner, self.predicates.grown_statistics()
-        )
         return _Left(plan, list(matched), positions.astype(np.int32), evaluation)
 
     def _decide(self, left: _Left, batch: _Batch | None = None) -> dict[SubscriptionId, Substitution]:
@@ -163,7 +170,7 @@ class OperatorMatcher(Matcher):
         self.work.matches += len(found)
         details = self.work.details
         details["candidates"] = details.get("candidates", 0) + len(left.candidates)
-        details["evaluations"] = details.get("evaluations", 0) + len(evaluation.evaluated)
+        details["evaluations"] = details.get("evaluations", 0) + len(evaluation.evaluated) - left.known
         return found
 
     def _joint(self, conjunction: Conjunction, evaluation: EventEvaluation) -> Substitution | None:
@@ -232,29 +239,27 @@ class _Left:
         self, plan: _Plan, matched: list[SubscriptionId], candidates: Int32s, evaluation: EventEvaluation
     ) -> None:
         self.plan, self.matched, self.candidates, self.evaluation = plan, matched, candidates, evaluation
+        self.known = len(evaluation.evaluated)  # before anything is asked for
 
 
 class _Batch:
     """Several events whose operators are asked together where they offer it."""
 
-    def __init__(self, left: list[_Left], matcher: OperatorMatcher) -> None:
-        self._matcher = matcher
-        patterns = matcher.predicates.patterns
+    def __init__(self, left: list[_Left]) -> None:
         self._needing: dict[int, list[EventEvaluation]] = {}
         for each in left:
             workload = each.plan.workload
             needed = {int(k) for at in each.candidates.tolist() for k in workload.of(at)[0]}
             for predicate in needed:
-                if patterns[predicate].operator.evaluate_batch is not None:
+                if each.evaluation.patterns[predicate].operator.evaluate_batch is not None:
                     self._needing.setdefault(predicate, []).append(each.evaluation)
 
     def evaluate(self, left: _Left, predicate: int) -> bool:
         """Return whether the predicate is true of an event."""
         waiting = [each for each in self._needing.get(predicate, ()) if not each.knows(predicate)]
         if not left.evaluation.knows(predicate) and len(waiting) > 1:
-            runner = self._matcher.registry.runner
-            pattern = self._matcher.predicates.patterns[predicate]
-            outcomes = runner.run_batch(pattern, [each.event for each in waiting])
+            pattern = left.evaluation.patterns[predicate]
+            outcomes = left.evaluation.runner.run_batch(pattern, [each.event for each in waiting])
             for each, outcome in zip(waiting, outcomes, strict=True):
                 each.learn(predicate, outcome, pattern.operator.cost)
         return left.evaluation.evaluate(predicate)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from tocsin.broker.core import Core
 from tocsin.broker.indexes import folder_of, open_index
 from tocsin.broker.settings import BrokerSettings
+from tocsin.operators.registries import open_registry
 from tocsin.pipeline.stores import open_store
 from tocsin.schema import Event, Schema
 from tocsin.store.notifications import Matches
@@ -21,16 +22,19 @@ from tocsin.store.notifications import Matches
 WORTH_SAVING = 1_000  # subscriptions
 STALE_SEQS = 20_000
 
-_followers: dict[tuple[int, str], Follower] = {}
+_followers: dict[tuple[int, str, str | None], Follower] = {}
 _guard = threading.Lock()
 
 
 class Follower:
     """The live index of one store in this process; it reads the index that lies beside the store, and writes nothing."""
 
-    def __init__(self, place: str, engine: str = "columnar", folder: str | None = None) -> None:
-        store = open_store(place)
-        self._core = Core(store, open_index(store, engine, folder, read_only=True), BrokerSettings())
+    def __init__(
+        self, place: str, engine: str = "columnar", folder: str | None = None, operators: str | None = None
+    ) -> None:
+        store, registry = open_store(place), open_registry(operators)
+        live = open_index(store, engine, folder, registry, read_only=True)
+        self._core = Core(store, live, BrokerSettings(), registry)
         self._core.refresh()
 
     @property
@@ -60,16 +64,21 @@ class Follower:
             return self._core.live.match(seqs, arrivals_us, events)
 
 
-def follower_of(place: str, engine: str = "columnar", folder: str | None = None) -> Follower:
-    """Return this process's follower of a store, made when it is first asked for."""
-    key = (os.getpid(), place)
+def follower_of(
+    place: str, engine: str = "columnar", folder: str | None = None, operators: str | None = None
+) -> Follower:
+    """Return this process's follower of a store, made when it is first asked for.
+
+    `operators` names those that subscriptions may call, as operators/registries.py has it: each worker makes its own.
+    """
+    key = (os.getpid(), place, operators)
     with _guard:
         if key not in _followers:
-            _followers[key] = Follower(place, engine, folder)
+            _followers[key] = Follower(place, engine, folder, operators)
         return _followers[key]
 
 
-def save_for_workers(place: str, folder: str | None = None) -> None:
+def save_for_workers(place: str, folder: str | None = None, operators: str | None = None) -> None:
     """Write the index beside the store if it is missing or well behind, so that workers map it instead of building it.
 
     Nothing happens where another process (a broker) is the one that writes it, or where it has no place.
@@ -78,7 +87,7 @@ def save_for_workers(place: str, folder: str | None = None) -> None:
     where = folder_of(store, folder)
     if where is None:
         return
-    core = Core(store, open_index(store, "columnar", folder), BrokerSettings())
+    core = Core(store, open_index(store, "columnar", folder, open_registry(operators)), BrokerSettings())
     before = core.live.seq
     core.refresh()
     if len(core.live) >= WORTH_SAVING and core.live.seq - before > STALE_SEQS:

@@ -39,6 +39,7 @@ class LogQuery:
     trigger_seconds: float = 0.0
     until_idle: bool = False  # end when everything that is there is matched
     start: str = "matched"  # where a query without a checkpoint begins: a seq, or after what has been matched
+    operators: str | None = None  # those that subscriptions may call: see operators/registries.py
 
 
 def read_log(spark: SparkSession, query: LogQuery, *, start: str | None = None) -> DataFrame:
@@ -56,7 +57,8 @@ def read_log(spark: SparkSession, query: LogQuery, *, start: str | None = None) 
 
 def match_log(spark: SparkSession, query: LogQuery, *, with_body: bool = False) -> DataFrame:
     """Return the matches of the log's events, a row an event, as a streaming DataFrame."""
-    return read_log(spark, query).mapInArrow(MatchStored(query.store, query.engine, query.index, with_body), OUTPUT)
+    matching = MatchStored(query.store, query.engine, query.index, with_body, query.operators)
+    return read_log(spark, query).mapInArrow(matching, OUTPUT)
 
 
 def start_log_query(spark: SparkSession, query: LogQuery, meter: Meter) -> StreamingQuery:

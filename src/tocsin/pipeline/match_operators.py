@@ -7,16 +7,15 @@ models and maps are loaded once, and its schedule learns from all the batches th
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tocsin.errors import NotSupported, SchemaError
 from tocsin.operators.operator_matcher import OperatorMatcher
-from tocsin.operators.registry import Registry
+from tocsin.operators.registries import INSTALLED, open_registry
 from tocsin.pipeline.admission import Admission, admit_batch
 from tocsin.pipeline.layout import Layout, choose_layout, transported
 from tocsin.schema import Event, Schema
@@ -26,8 +25,6 @@ from tocsin.schema.files import dumps, loads
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
-
-INSTALLED = "tocsin.operators.registry:Registry.installed"
 
 
 def match_with_operators(
@@ -43,8 +40,7 @@ def match_with_operators(
 ) -> DataFrame:
     """Return a row (event_id, subscription, variables as JSON) for each match; rows that are no events match nothing.
 
-    `registry` names a function without arguments that returns a Registry, as "package.module:function": workers import
-    it. Subscriptions are texts by id; all are checked here, at once. Operators must be pure, since Spark may run a task
+    `registry` names the operators, as operators/registries.py has it: workers make their own. Subscriptions are texts by id; all are checked here, at once. Operators must be pure, since Spark may run a task
     again.
     """
     if event_id not in events.columns:
@@ -112,22 +108,7 @@ def _events(admission: Admission, schema: Schema) -> dict[int, Event]:
 
 @lru_cache(4)
 def _matcher(schema: str, subscriptions: tuple[tuple[str, str], ...], registry: str, schedule: str) -> OperatorMatcher:
-    made = OperatorMatcher(loads(schema, "json"), _registry(registry), schedule)
+    made = OperatorMatcher(loads(schema, "json"), open_registry(registry), schedule)
     for id, text in subscriptions:
         made.subscribe(id, text)
-    return made
-
-
-def _registry(reference: str) -> Registry:
-    """Return the registry that a reference leads to."""
-    module, _, name = reference.partition(":")
-    try:
-        found: Any = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise NotSupported(f"{reference!r} does not lead to a function that makes a registry: {error}") from None
-    made = found()
-    if not isinstance(made, Registry):
-        raise NotSupported(f"{reference!r} returns {type(made).__name__}, not a Registry")
     return made

@@ -70,6 +70,7 @@ class PipelineSettings:
     accept_lost_checkpoint: bool = False
     engine: str = "columnar"
     index: str | None = None  # the folder of the store's index; by default beside the store, if that is a file
+    operators: str | None = None  # those that subscriptions may call: see operators/registries.py
 
 
 class Pipeline:
@@ -95,7 +96,7 @@ class Pipeline:
             accept_lost=settings.accept_lost_checkpoint,
         )
         if settings.engine == "columnar":
-            save_for_workers(settings.store, settings.index)
+            save_for_workers(settings.store, settings.index, settings.operators)
         if claimed.note:
             self.notes.append(claimed.note)
         if settings.sink.kind == "store":
@@ -154,6 +155,7 @@ class Pipeline:
             settings.trigger_seconds,
             settings.until_idle,
             settings.start,
+            settings.operators,
         )
 
     def _incoming(self, source: FileSource | KafkaSource) -> DataFrame:

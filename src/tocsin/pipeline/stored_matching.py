@@ -35,9 +35,10 @@ class MatchStored:
     engine: str = "columnar"
     index: str | None = None  # the folder of the store's index, where it is not beside it
     with_body: bool = False  # a dead letter always carries its body
+    operators: str | None = None  # those that subscriptions may call: see operators/registries.py
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        follower = follower_of(self.store, self.engine, self.index)
+        follower = follower_of(self.store, self.engine, self.index, self.operators)
         for batch in batches:
             if batch.num_rows:
                 follower.reach(max(batch.column("seq").to_pylist()))
