@@ -57,7 +57,7 @@ def _object(raw: RawEvent, most_bytes: int) -> Mapping[str, object]:
             raise EventRejected([_too_large(len(raw), most_bytes)])
         try:
             return msgspec.json.decode(raw)  # type: ignore[no-any-return]  # admit says what is no object
-        except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
+        except (msgspec.DecodeError, RecursionError, UnicodeError) as error:  # bad UTF-8 is the last
             raise EventRejected([Violation("not an object", None, f"the event is not JSON: {error}")]) from None
     return raw
 

@@ -36,7 +36,7 @@ def decode(cursor: str) -> tuple[Position, str]:
         version, incarnation, seq, subscription = _LAYOUT.unpack(body)
     except (binascii.Error, ValueError, struct.error):
         raise BadCursor("this is no cursor; use one as it came with a page or a notification") from None
-    altered = zlib.crc32(body).to_bytes(4, "big") != check
+    altered = zlib.crc32(body).to_bytes(4, "big") != check or max(seq, subscription) > LAST
     if altered or version != _VERSION or encode(Position(seq, subscription), incarnation.hex()) != cursor:
         raise BadCursor("this cursor was altered; use one as it came with a page or a notification")
     return Position(seq, subscription), incarnation.hex()

@@ -54,7 +54,7 @@ def decode(line: bytes | str) -> Any:
     """Return the JSON value of a line."""
     try:
         return msgspec.json.decode(line)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeError) as error:  # msgspec says nothing of its own about bad UTF-8
         raise ParseError(f"not JSON: {error}") from None
 
 

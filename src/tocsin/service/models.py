@@ -16,6 +16,7 @@ Password = Annotated[str, StringConstraints(min_length=10, max_length=200)]
 Label = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Cursor = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 Consumer = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+Whole = Annotated[int, Field(ge=0, lt=2**63)]  # what the store holds as a number
 LeaseSeconds = Annotated[float, Field(gt=0, le=1e10, allow_inf_nan=False)]
 
 
@@ -70,6 +71,13 @@ class AccountTold(Told):
     created: datetime
     disabled: bool
     quotas: dict[str, int]
+
+
+class AskerTold(Told):
+    name: str
+    role: str
+    quotas: dict[str, int]
+    csrf_token: str | None = None
 
 
 class AccountsTold(Told):
@@ -149,6 +157,17 @@ class ExtensionTold(Told):
     schema_: dict[str, Any] = Field(alias="schema")
 
 
+class SchemaVersionTold(Told):
+    version: int
+    seq: int
+    at: datetime
+    change: str
+
+
+class SchemaHistoryTold(Told):
+    items: list[SchemaVersionTold]
+
+
 # --- subscriptions ----------------------------------------------------------------------------------------------------
 
 
@@ -175,7 +194,7 @@ class NewSubscription(Expression):
 
 class Renewal(Asked):
     lease_seconds: LeaseSeconds | None = None
-    generation: int | None = None
+    generation: Whole | None = None
 
 
 class DeliveryRuleBody(Asked):
@@ -208,6 +227,10 @@ class SubscribedTold(Told):
     ticket: str | None = None
 
 
+class SubscribedManyTold(Told):
+    items: list[SubscribedTold]
+
+
 class SubscriptionTold(Told):
     id: int
     text: str
@@ -235,6 +258,10 @@ class PlanTold(Told):
     conjunctions: list[str]
 
 
+class DryPlanTold(PlanTold):
+    dry_run: Literal[True]
+
+
 class EstimateTold(Told):
     share: float
     share_low: float
@@ -251,6 +278,18 @@ class ExplanationTold(Told):
     matched: bool
     outcome: dict[str, Any]
     changes: list[dict[str, Any]]
+
+
+class BackfilledTold(Told):
+    seq: int
+    event_id: str
+    event: dict[str, Any]
+
+
+class BackfillTold(Told):
+    items: list[BackfilledTold]
+    looked_at: int
+    after: str | None
 
 
 # --- notifications, webhooks, dead letters ----------------------------------------------------------------------------
@@ -275,6 +314,11 @@ class NotificationsTold(Told):
     items: list[NotificationTold]
     cursor: str
     more: bool
+
+
+class WhyTold(ExplanationTold):
+    notification: NotificationTold
+    text: str
 
 
 class NewWebhook(Asked):
@@ -310,8 +354,8 @@ class DeliveriesTold(Told):
 
 
 class RetryRequest(Asked):
-    seq: int
-    subscription: int
+    seq: Whole
+    subscription: Whole
 
 
 class DeadLetterTold(Told):
@@ -333,6 +377,24 @@ class ReceiptTold(Told):
     event_id: str | None
     accepted: bool
     violations: list[dict[str, Any]] | None = None
+
+
+class BatchTold(Told):
+    accepted: Annotated[int, Field(strict=True)]
+    rejected: int
+    first_seq: int | None = None
+    last_seq: int | None = None
+    items: list[ReceiptTold] | None = None
+
+
+class TriedTold(Told):
+    matches: int
+    yours: list[int]
+
+
+class DryRunTold(Told):
+    dry_run: Literal[True]
+    items: list[TriedTold]
 
 
 class Problem(Told):

@@ -69,4 +69,6 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
     for status, answer in answers.items():
         if int(status) >= 400 and not (path == "/readyz" and status == "503"):
             answer["content"] = {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+            if path == "/v1/xml":  # what the request itself does wrong is a REPLY, as the thesis's daemon has it
+                answer["content"]["application/xml"] = {"schema": {"type": "string"}}
     operation["responses"] = dict(sorted(answers.items()))

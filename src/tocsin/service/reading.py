@@ -29,7 +29,7 @@ def notification_and_text(service: Service, principal: Principal, cursor: str) -
     Raises NotFound where it is not one of the asker's: another's looks the same as none.
     """
     position = service.push.position_of(cursor)
-    before = service.push.cursor_at(position.seq, position.subscription - 1)
+    before = service.push.cursor_at(position.seq, max(0, position.subscription - 1))
     page = service.broker.notifications(principal.name, cursor=before, limit=1)
     for found in page:
         if found.cursor == cursor:

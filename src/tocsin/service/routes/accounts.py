@@ -13,6 +13,7 @@ from tocsin.service.models import (
     AccountChange,
     AccountsTold,
     AccountTold,
+    AskerTold,
     Login,
     PasswordChange,
     Registration,
@@ -71,7 +72,7 @@ async def log_out(request: Request, principal: Someone) -> Response:
     return response
 
 
-@router.get("/v1/account", summary="Who am I?")
+@router.get("/v1/account", summary="Who am I?", response_model=AskerTold)
 async def read(principal: Someone) -> Response:
     """Return the account by whose credential this request came; with a session, its CSRF token."""
     document: dict[str, Any] = {"name": principal.name, "role": principal.role, "quotas": dict(principal.quotas)}

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from tocsin.service import drafts
 from tocsin.service.documents import json_response
 from tocsin.service.models import (
+    BackfillTold,
     DraftBackfill,
     DraftExplain,
     DraftPreview,
@@ -44,7 +45,7 @@ async def plan(request: Request, body: Expression) -> Response:
     return json_response(await asyncio.to_thread(drafts.plan, service_of(request).broker, body.document()))
 
 
-@router.post("/v1/drafts/backfill", summary="What it would have matched")
+@router.post("/v1/drafts/backfill", summary="What it would have matched", response_model=BackfillTold)
 async def backfill(request: Request, body: DraftBackfill) -> Response:
     """Return stored events that it matches, oldest first; `after` goes on."""
     after = drafts.read_after(body.after)

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from tocsin.service import publishing
 from tocsin.service.documents import json_response
 from tocsin.service.ingest import CLOUDEVENT, CLOUDEVENTS, JSON, NDJSON, read_events
-from tocsin.service.models import ReceiptTold
+from tocsin.service.models import BatchTold, DryRunTold, ReceiptTold
 from tocsin.service.principal import Someone, service_of
 from tocsin.service.routes.router import guarded
 
@@ -39,10 +39,10 @@ _BODY: dict[str, Any] = {
     "/v1/events",
     summary="Publish an event, or a batch",
     status_code=201,
-    response_model=ReceiptTold,
+    response_model=ReceiptTold | BatchTold,
     openapi_extra=_BODY,
     responses={
-        200: {"description": "A dry run: what would match; nothing was stored"},
+        200: {"description": "A dry run: what would match; nothing was stored", "model": DryRunTold},
         409: {"description": "The Idempotency-Key was used with other events"},
         415: {"description": "Not a media type for events"},
     },

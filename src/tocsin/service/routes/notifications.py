@@ -11,7 +11,7 @@ from starlette.responses import Response
 from tocsin.errors import TocsinError
 from tocsin.service import drafts, reading
 from tocsin.service.documents import json_response, notification_document, page_document
-from tocsin.service.models import Acknowledgement, Consumer, NotificationsTold
+from tocsin.service.models import Acknowledgement, Consumer, NotificationsTold, WhyTold
 from tocsin.service.principal import Someone, service_of
 from tocsin.service.problems import problem_of
 from tocsin.service.push import web_socket
@@ -98,7 +98,7 @@ async def live(
     await web_socket.serve(service, socket, principal, first, consumer)
 
 
-@router.get("/v1/notifications/{cursor}/why", summary="Why you were told", responses=_EXPIRED)
+@router.get("/v1/notifications/{cursor}/why", summary="Why you were told", response_model=WhyTold, responses=_EXPIRED)
 async def why(request: Request, cursor: str, principal: Someone) -> Response:
     """Return a notification, by its cursor, with the predicates of its subscription and the actual values."""
     service = service_of(request)

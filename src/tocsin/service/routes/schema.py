@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from fastapi import Header, Query, Request
+from fastapi import Header, Path, Query, Request
 from starlette.responses import Response
 
 from tocsin.broker.times import instant
@@ -16,7 +16,7 @@ from tocsin.schema.files import dumps
 from tocsin.schema.json_schema import json_schema
 from tocsin.service import schema_changes
 from tocsin.service.documents import json_response
-from tocsin.service.models import Extensions, ExtensionTold
+from tocsin.service.models import Extensions, ExtensionTold, SchemaHistoryTold
 from tocsin.service.principal import service_of
 from tocsin.service.refusals import NotFound
 from tocsin.service.routes.etags import etag, expected
@@ -25,10 +25,16 @@ from tocsin.service.routes.router import guarded
 router = guarded("schema")
 Format = Literal["json", "xml", "toml"]
 _MEDIA = {"xml": "application/xml", "toml": "application/toml"}
+_ARROW, _DTD = "application/vnd.apache.arrow.stream", "application/xml-dtd"
 _VERSION = Header(alias="If-Match", max_length=50)
 
 
-@router.get("/v1/schema", summary="The schema in force")
+def _also(*media_types: str) -> dict[int | str, dict[str, Any]]:
+    """Describe an answer that comes in other forms than JSON as well."""
+    return {200: {"content": {one: {} for one in media_types}}}
+
+
+@router.get("/v1/schema", summary="The schema in force", responses=_also(*_MEDIA.values()))
 async def read(request: Request, format: Format = "json") -> Response:
     """Return the schema as JSON, TOML, or the thesis's XML."""
     found = await asyncio.to_thread(lambda: service_of(request).broker.schema)
@@ -38,7 +44,7 @@ async def read(request: Request, format: Format = "json") -> Response:
     return Response(dumps(found, format), 200, headers, media_type=_MEDIA[format])
 
 
-@router.get("/v1/schema/history", summary="All versions of the schema, oldest first")
+@router.get("/v1/schema/history", summary="All versions of the schema, oldest first", response_model=SchemaHistoryTold)
 async def history(request: Request) -> Response:
     """Return what was changed, when, and from which seq on it holds."""
     found = await asyncio.to_thread(service_of(request).broker.schema_history)
@@ -58,7 +64,9 @@ async def version(request: Request, version: int) -> Response:
     raise NotFound(f"there is no version {version} of the schema")
 
 
-@router.get("/v1/schema/view", summary="The view over some event types, as JSON Schema or Arrow")
+@router.get(
+    "/v1/schema/view", summary="The view over some event types, as JSON Schema or Arrow", responses=_also(_ARROW)
+)
 async def view(
     request: Request,
     event_type: Annotated[list[str] | None, Query(max_length=100)] = None,
@@ -74,17 +82,20 @@ async def view(
         body = (await asyncio.to_thread(to_arrow, found, event_type or ())).serialize().to_pybytes()
     except UnknownName as error:
         raise NotFound(str(error)) from None
-    return Response(body, media_type="application/vnd.apache.arrow.stream")
+    return Response(body, media_type=_ARROW)
 
 
-@router.get("/v1/schema/dtd/{kind}", summary="The DTD of one of the thesis's XML requests")
-async def document_type(request: Request, kind: str) -> Response:
+@router.get(
+    "/v1/schema/dtd/{kind}", summary="The DTD of one of the thesis's XML requests", response_class=Response,
+    responses=_also(_DTD),
+)  # fmt: skip
+async def document_type(request: Request, kind: Annotated[str, Path(max_length=40)]) -> Response:
     """Return the DTD as the schema stands; by the kind's name (ADD_EVENT) or its file's (add_event.dtd)."""
     kinds = {file: name for name, file in DTD_FILES.items()} | {name: name for name in DTD_FILES}
     if kind not in kinds:
         raise NotFound(f"there is no such kind of request; there are {', '.join(DTD_FILES)}")
     found = await asyncio.to_thread(lambda: service_of(request).broker.schema)
-    return Response(dtd(found, kinds[kind]), media_type="application/xml-dtd")
+    return Response(dtd(found, kinds[kind]), media_type=_DTD)
 
 
 @router.post(

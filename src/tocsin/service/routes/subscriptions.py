@@ -16,6 +16,7 @@ from tocsin.service.documents import json_response, subscribed_document, subscri
 from tocsin.service.ingest import NDJSON
 from tocsin.service.models import (
     DeliveryRuleBody,
+    DryPlanTold,
     EndedTold,
     ExplainRequest,
     ExplanationTold,
@@ -24,6 +25,7 @@ from tocsin.service.models import (
     NewSubscription,
     PlanTold,
     Renewal,
+    SubscribedManyTold,
     SubscribedTold,
     SubscriptionsTold,
     SubscriptionTold,
@@ -44,7 +46,8 @@ _STALE: dict[int | str, dict[str, Any]] = {412: {"description": "It has changed 
 
 @router.post(
     "/v1/subscriptions", summary="Subscribe", status_code=201, response_model=SubscribedTold,
-    responses={200: {"description": "A dry run: how the expression is understood; nothing was stored"}},
+    responses={200: {"description": "A dry run: how the expression is understood; nothing was stored",
+                     "model": DryPlanTold}},
 )  # fmt: skip
 async def create(request: Request, body: NewSubscription, principal: Someone, dry_run: bool = Query(False)) -> Response:
     """Store a subscription; every event published after the answer is matched against it. The ticket is shown once."""
@@ -58,6 +61,7 @@ async def create(request: Request, body: NewSubscription, principal: Someone, dr
 
 @router.post(
     "/v1/subscriptions/bulk", summary="Subscribe many times, all or none", status_code=201,
+    response_model=SubscribedManyTold,
     openapi_extra={"requestBody": {"required": True, "content": {NDJSON: {"schema": {"type": "string"}}}}},
     responses={415: {"description": "Not NDJSON"}},
 )  # fmt: skip
