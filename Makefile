@@ -7,13 +7,16 @@ ARGS ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow check format bench fuzz torture docs lock clean venv java17
+.PHONY: help demo serve test slow check format bench fuzz torture docs lock clean venv java17
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  make \1@\2/p' Makefile | awk -F@ '{ printf "%-14s%s\n", $$1, $$2 }'
 
-demo: venv java17 ## watch events meet subscriptions (start here)
+demo: venv java17 ## an auction market with its pages, on local Spark; ends by itself (start here)
 	@$(BIN)/tocsin demo $(ARGS)
+
+serve: venv java17 ## the same, until Ctrl-C
+	@$(BIN)/tocsin demo --serve --rate 50 $(ARGS)
 
 test: venv ## run the tests
 	@$(BIN)/python -m pytest -n auto --maxprocesses $(JOBS) --dist worksteal $(ARGS)

@@ -78,3 +78,8 @@ def test_what_is_not_of_the_site_is_refused() -> None:
         site.translate({**own, "approval": 400})
     with pytest.raises(TocsinError, match="no counterpart"):
         hammer.SITE.mappings["lot"].steps[2].convert("Motoring")
+
+
+def test_a_reader_that_stops_and_comes_back_misses_no_site() -> None:
+    bazaar = Bazaar(5)
+    assert len([event for _ in range(60) for event in bazaar.events(5)]) == 300

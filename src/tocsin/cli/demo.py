@@ -1,4 +1,4 @@
-"""`tocsin demo`: the auction house, on local Spark, or in this process."""
+"""`tocsin demo`: the auction house, with its pages, on local Spark, or in this process."""
 
 from __future__ import annotations
 
@@ -7,41 +7,59 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tocsin.cli.console import JSON_OPTION, print_json
-from tocsin.errors import NotSupported
+from tocsin.errors import NotSupported, TocsinError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 ON_SPARK = (100_000, 20_000)  # subscriptions, events
+INLINE = (20_000, 10_000)
 IN_PROCESS = (5_000, 10_000)
+ENDLESS = 10**9  # events
 
 
 def demo(
-    subscriptions: int | None = typer.Option(None, min=1, help="How many; 5,000 in this process, 100,000 on Spark."),
-    events: int | None = typer.Option(None, min=1, help="How many; 10,000 in this process, 20,000 on Spark."),
+    subscriptions: int | None = typer.Option(None, min=1, help="How many; 100,000 on Spark, fewer without."),
+    events: int | None = typer.Option(None, min=1, help="How many; 20,000 on Spark, 10,000 without."),
     engine: str = typer.Option(
-        "spark", help="The pipeline on local Spark, or an engine in this process (columnar, naive, …)."
+        "spark", help="Who matches: spark (local, with pages), inline (the service itself, with pages), or an engine "
+        "alone, without pages (columnar, naive, …).",
     ),
-    rate: int = typer.Option(500, min=1, help="Events published a second, on Spark."),
+    world: str = typer.Option("auction", help="What it is about: auction, or flights (real ones, of 2013)."),
+    rate: int = typer.Option(500, min=1, help="Events published a second, where there are pages."),
+    port: int | None = typer.Option(None, min=0, max=65535, help="Of the pages; 0: any free one.  [8080, or a free one]"),
+    serve: bool = typer.Option(False, "--serve", help="Go on until Ctrl-C."),
+    browser: bool = typer.Option(True, help="Open the dashboard in a browser, where there is a desktop."),
+    sites: bool = typer.Option(False, "--sites", help="Only show how the two sites' events are translated."),
     seed: int = typer.Option(2026, help="The same seed gives the same world."),
     json: bool = JSON_OPTION,
-) -> None:
-    """Match the events of an auction house against its members' subscriptions, and show what comes of it."""
+) -> None:  # fmt: skip
+    """Match the events of an auction market against its members' subscriptions, and show what comes of it.
+
+    Two sites publish into one schema; the pages show it live. It ends by itself, with a summary.
+    """
     from dataclasses import asdict
 
     from rich.console import Console
 
     console = Console(stderr=json, quiet=json)
-    summary: Any = None
-    if engine == "spark":
-        summary = _on_spark(subscriptions, events, rate, seed, console)
-    if summary is None:
+    if sites:
+        from tocsin.demo.show_sites import show_sites
+
+        show_sites(seed, console)
+        return
+    summary: Any
+    if engine in ("spark", "inline"):
+        summary = _with_pages(
+            subscriptions, events, engine, world, rate, seed, console, port, serve=serve, browser=browser
+        )
+    else:
         from tocsin.demo.run import run
 
         summary = run(
             subscriptions=subscriptions or IN_PROCESS[0],
             events=events or IN_PROCESS[1],
-            engine="columnar" if engine == "spark" else engine,
+            engine=engine,
             seed=seed,
             console=console,
         )
@@ -49,21 +67,39 @@ def demo(
         print_json({**asdict(summary), "events_per_second": summary.events_per_second})
 
 
-def _on_spark(subscriptions: int | None, events: int | None, rate: int, seed: int, console: Console) -> Any:
-    """Return the summary of the demo on Spark; None, with a note, where Spark cannot run."""
+def _with_pages(
+    subscriptions: int | None, events: int | None, engine: str, world: str, rate: int, seed: int, console: Console,
+    port: int | None, *, serve: bool, browser: bool,
+) -> Any:  # fmt: skip
+    from tocsin.demo.welcome import opener
+    from tocsin.demo.worlds import WORLDS
     from tocsin.pipeline.session import require_spark
 
-    try:
-        require_spark()
-    except NotSupported as error:
-        console.print(f"Note: {error}\nSo this is the demo without Spark, in this process.\n", markup=False)
-        return None
-    from tocsin.demo.on_spark import run_on_spark
+    if world not in WORLDS:
+        raise TocsinError(f"there is no world {world!r}; there are: {', '.join(WORLDS)}")
+    if engine == "spark":
+        try:
+            require_spark()
+        except NotSupported as error:
+            engine = "inline"
+            console.print(
+                f"Note: {error}\nSo this is the demo without Spark: the service matches inline.\n", markup=False
+            )
+    sizes = ON_SPARK if engine == "spark" else INLINE
+    asked: dict[str, Any] = {
+        "subscriptions": subscriptions or sizes[0],
+        "events": ENDLESS if serve else events or sizes[1],
+        "rate": rate,
+        "seed": seed,
+        "console": console,
+        "open_house": opener(
+            console, world, port, "pipeline" if engine == "spark" else "inline", serve=serve, browser=browser
+        ),
+    }
+    if engine == "spark":
+        from tocsin.demo.on_spark import run_on_spark
 
-    return run_on_spark(
-        subscriptions=subscriptions or ON_SPARK[0],
-        events=events or ON_SPARK[1],
-        rate=rate,
-        seed=seed,
-        console=console,
-    )
+        return run_on_spark(**asked)
+    from tocsin.demo.inline import run_inline
+
+    return run_inline(**asked)

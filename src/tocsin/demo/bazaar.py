@@ -47,7 +47,9 @@ class Bazaar(Auction):
     def _facts(self, count: int) -> Iterator[Raw]:
         """Yield what happens; a seller that lists for the first time is announced before."""
         for fact in super().events(count):
-            if fact["event_type"] == "item" and fact["seller"]["name"] not in self._home:
+            is_new = fact["event_type"] == "item" and fact["seller"]["name"] not in self._home
+            self._site_of(fact)  # now: the reader may stop here, and the item be bid on later
+            if is_new:
                 yield {
                     "event_type": "seller", "seller": fact["seller"], "at": self._now.isoformat(),
                     "location": fact["location"],

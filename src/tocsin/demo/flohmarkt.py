@@ -67,6 +67,7 @@ _NOTE = Step("seller.rating", "note", "a mark from 1, the best, to 6; to 5 to 0"
 
 SITE = Site(
     NAME,
+    "flohmarkt",
     own_schema("flohmarkt"),
     EXTENSIONS,
     mappings_of(

@@ -71,6 +71,7 @@ _PENCE = f"pence to euro, at {EURO_A_POUND}"
 
 SITE = Site(
     NAME,
+    "hammer",
     own_schema("hammer"),
     EXTENSIONS,
     mappings_of(

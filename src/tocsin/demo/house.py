@@ -177,6 +177,10 @@ class House:
                 raise TocsinError(f"event {event.seq} reached others than the definition says")
         return len(chosen)
 
+    def notifications(self) -> int:
+        """Return how many notifications are stored."""
+        return len(self._stored()[0])
+
     def _stored(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Return the seq and the subscription of every notification."""
         with open_store(self.place).read() as connection:

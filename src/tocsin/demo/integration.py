@@ -63,6 +63,7 @@ class Site:
     """A publisher: its own schema, what it adds to the integrated one, and how its events are translated."""
 
     name: str
+    account: str  # by which it publishes
     schema: Schema
     extensions: tuple[Change, ...]
     mappings: Mapping[str, TypeMapping]  # by the site's event type

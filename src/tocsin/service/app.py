@@ -18,7 +18,7 @@ from tocsin.service import access, problems
 from tocsin.service.edge import Edge
 from tocsin.service.metrics import Metrics
 from tocsin.service.openapi import describe
-from tocsin.service.pipeline_watch import PipelineWatch
+from tocsin.service.pipeline_watch import PipelineWatch, Watch
 from tocsin.service.routes import ROUTERS
 from tocsin.service.service import Service, open_broker
 from tocsin.service.settings import ServiceSettings
@@ -26,8 +26,8 @@ from tocsin.service.web.routes import RULES, page_routes
 from tocsin.service.xml_side import start_daemon
 
 
-def create_app(settings: ServiceSettings, *, broker: Broker | None = None) -> FastAPI:
-    """Return the service as an ASGI app."""
+def create_app(settings: ServiceSettings, *, broker: Broker | None = None, pipeline: Watch | None = None) -> FastAPI:
+    """Return the service as an ASGI app; `pipeline` is one that the caller runs over the same store."""
     metrics = Metrics()
 
     @asynccontextmanager
@@ -35,8 +35,8 @@ def create_app(settings: ServiceSettings, *, broker: Broker | None = None) -> Fa
         opened: Broker = broker if broker is not None else await asyncio.to_thread(open_broker, settings)
         service = Service(settings, opened, metrics)
         app.state.service = service
-        watch = PipelineWatch(settings, metrics) if settings.pipeline == "spark" else None
-        app.state.pipeline = watch
+        watch = PipelineWatch(settings, metrics) if settings.pipeline == "spark" and pipeline is None else None
+        app.state.pipeline = watch or pipeline
         service.start()
         daemon = await start_daemon(service)
         if watch is not None:

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import structlog
@@ -23,6 +23,18 @@ log = structlog.get_logger("tocsin.pipeline")
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
 _STEADY_SECONDS = 60.0  # after which a failure is the first again
 _STOP_SECONDS = 20.0
+
+
+class Watch(Protocol):
+    """Whoever knows how the pipeline is doing."""
+
+    @property
+    def is_up(self) -> bool: ...
+
+    @property
+    def starts(self) -> int: ...
+
+    def figures(self) -> dict[str, Any]: ...
 
 
 class PipelineWatch:
