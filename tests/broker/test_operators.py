@@ -12,7 +12,8 @@ import pytest
 from tests.broker.market import car, open_broker, seqs_of
 from tests.broker.waiting import wait_until
 from tests.clocks import ManualClock
-from tocsin.broker import Broker
+from tocsin.broker import Broker, trial
+from tocsin.broker.estimate import EventSample
 from tocsin.broker.expressions import calls_operators
 from tocsin.broker.index_upkeep import check_index
 from tocsin.errors import BindError, TooLarge
@@ -232,3 +233,25 @@ def test_calls_are_found_by_the_bytes_of_the_tree() -> None:
     within_text = b'{"where":["brand","=","{\\"operator\\":"]}'
     deep = b'{"where":{"and":[["price","<",3],{"not":{"or":[{"operator":"doors","arguments":[3]},["price",">",3]]}}]}}'
     assert [calls_operators(tree) for tree in (with_property, within_text, deep)] == [False, False, True]
+
+
+def test_why_a_notification_came_shows_the_values_of_its_variables(path: str) -> None:
+    with opened(path) as broker:
+        receipt = broker.subscribe("car where price < 50 and doors(?d) and ?d > 3", owner="ada")
+        seq = broker.publish(car(4)).seq
+        told = broker.explain(seq, receipt.id, owner="ada")
+        assert told.matched
+        assert told.variables == {"d": 4}
+        assert "✓ doors(?d)   (found ?d = 4)" in str(told)
+
+
+def test_a_draft_that_calls_operators_is_estimated_and_its_time_is_bounded(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(path) as broker:
+        broker.publish([car(price) for price in range(60)])
+        sample = EventSample.of_store(broker.store, 60)
+        assert sample.estimate("car where doors(3)", broker.operators).matched == 10
+        monkeypatch.setattr(trial, "OPERATOR_SECONDS", 0.0)
+        bounded = sample.estimate("car where doors(3)", broker.operators)
+        assert (bounded.sample, bounded.exact) == (1, False)

@@ -45,6 +45,18 @@ def test_a_subscription_is_tried_on_an_event() -> None:
     assert "there is no place 'Bronks'" in refused("operators", "try", "locIn('Bronks')", EVENT, "-s", "cameras")
 
 
+def test_explain_shows_what_operators_found() -> None:
+    result = run(
+        "explain", "distanceFrom('Times Square', ?m) and ?m > 5000 and altitude is absent", EVENT, "-s", "cameras"
+    )
+    assert result.exit_code == 0, result.output
+    assert "found ?m = 1" in result.output
+    assert "there is no place 'Bronks'" in refused("explain", "locIn('Bronks')", EVENT, "-s", "cameras")
+    assert "there is no operator 'locIn'" in refused(
+        "explain", "locIn('Bronx')", EVENT, "-s", "cameras", "--operators", "tocsin.operators.registry:Registry"
+    )
+
+
 def test_a_failure_is_told() -> None:
     result = run("operators", "try", "not shapeCount(3)", EVENT, "-s", "cameras")
     assert result.exit_code == 1

@@ -1,7 +1,7 @@
 """Volume estimates for a draft subscription: how many events a day would it match? Without Spark, in a moment.
 
 From a sample of recent events, kept as admitted events with a weight (events of the log for each one in the sample).
-The draft is evaluated on the sample by the definition; the share that matches is given with the Wilson interval, and
+The draft is evaluated on the sample (trial.py); the share that matches is given with the Wilson interval, and
 times the rate of events. A sample of 5,000 gives a share of 10% to within about 0.8 points, 19 times out of 20.
 `refresh` keeps a sample up to date: a reservoir over the events of a window, so that each is as likely to be in it.
 """
@@ -14,8 +14,10 @@ import time
 from dataclasses import dataclass, field
 
 from tocsin.broker.admission import read_stored
+from tocsin.broker.trial import Trial
 from tocsin.errors import TocsinError
-from tocsin.language import BoundSubscription, Subscription, bind, evaluate, parse
+from tocsin.language import Subscription
+from tocsin.operators.registry import Registry
 from tocsin.schema import Event, Schema
 from tocsin.store import Store, schema_history
 from tocsin.store.events import StoredEvent, read_events
@@ -113,20 +115,33 @@ class EventSample:
             return 0.0
         return self.seen * DAY_SECONDS * 1e6 / (self.last_us - self.first_us)
 
-    def estimate(self, draft: str | Subscription) -> Estimate:
-        """Return how much a draft would match; raises LanguageError where it is wrong."""
+    def estimate(self, draft: str | Subscription, registry: Registry | None = None) -> Estimate:
+        """Return how much a draft would match; raises LanguageError where it is wrong.
+
+        One that calls operators of the registry is asked of fewer events, as trial.py bounds it.
+        """
         started = time.perf_counter()
-        tree = parse(draft) if isinstance(draft, str) else draft
-        bound: BoundSubscription = bind(tree, self.schema, text=draft if isinstance(draft, str) else None)
-        matched = sum(evaluate(bound, event) for event in self.events)
-        exact = self.seen == len(self.events)
-        share = matched / max(1, len(self.events))
-        low, high = (share, share) if exact and self.events else wilson(matched, len(self.events))
+        operators = Registry() if registry is None else registry
+        bound = operators.bind(draft, self.schema)
+        matched, looked = self._count(Trial(bound, self.schema, operators), shuffled=bool(bound.operators))
+        exact = self.seen == looked
+        share = matched / max(1, looked)
+        low, high = (share, share) if exact and looked else wilson(matched, looked)
         rate = self.per_day
         seconds = time.perf_counter() - started
-        return Estimate(
-            share, low, high, share * rate, low * rate, high * rate, len(self.events), matched, seconds, exact
-        )
+        return Estimate(share, low, high, share * rate, low * rate, high * rate, looked, matched, seconds, exact)
+
+    def _count(self, trial: Trial, *, shuffled: bool) -> tuple[int, int]:
+        """Return how many events match, of how many that were looked at before the trial had its time."""
+        # Whatever part of them is looked at must be a sample too; as they lie they are by age.
+        events = random.Random(0).sample(self.events, len(self.events)) if shuffled else self.events  # noqa: S311
+        matched = looked = 0
+        for event in events:
+            if trial.spent:
+                break
+            matched += trial.holds(event)
+            looked += 1
+        return matched, looked
 
 
 def wilson(matched: int, size: int, z: float = Z) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from tocsin.broker.core import Core
 from tocsin.broker.expressions import bind_stored
 from tocsin.broker.receipts import DryRun, Reached
 from tocsin.errors import UnknownNotification
-from tocsin.language import Explanation, explain
+from tocsin.language import Explanation
 from tocsin.store import accounts, events, notifications, replacements, subscriptions
 from tocsin.store.letters import DeadLetter, read_dead_letters
 from tocsin.store.subscriptions import StoredSubscription
@@ -57,7 +57,8 @@ def explain_notification(core: Core, owner: str, seq: int, subscription: int) ->
         kept = next((one for one in versions if _was_told(connection, number, seq, one)), None)
     if event is None or kept is None or kept.origin != subscription:
         raise UnknownNotification(seq, subscription)
-    return explain(bind_stored(kept.tree, core.schema), core.schema.admit(read_stored(event.body)))
+    bound = bind_stored(kept.tree, core.schema, core.registry)
+    return core.registry.explain(bound, core.schema.admit(read_stored(event.body)))
 
 
 def _was_told(connection: Connection, owner: int | None, seq: int, one: StoredSubscription) -> bool:

@@ -111,6 +111,7 @@ class Explanation(msgspec.Struct, frozen=True):
     matched: bool
     outcome: dict[str, Any]
     changes: list[dict[str, Any]]
+    variables: dict[str, Any] = {}  # values that satisfy it, where operators found some
 
 
 class Account(msgspec.Struct, frozen=True):

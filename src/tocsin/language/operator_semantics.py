@@ -51,12 +51,12 @@ def evaluate_with(operators: Operators, subscription: BoundSubscription, event: 
     tree = subscription.subscription
     if tree.event_types and not set(tree.event_types) & set(event.types):
         return False
-    definition = _Definition(operators, tree.where, subscription.view, event)
+    definition = Definition(operators, tree.where, subscription.view, event)
     return any(definition.holds(tree.where, given, negated=False) for given in definition.substitutions())
 
 
-class _Definition:
-    """One subscription and one event."""
+class Definition:
+    """What the definition says of one condition and one event."""
 
     def __init__(self, operators: Operators, where: Node, view: View, event: Event) -> None:
         self.view, self.event = view, event
@@ -66,6 +66,12 @@ class _Definition:
 
     def substitutions(self) -> Iterator[Substitution]:
         """Yield every choice, for each variable, of a value that some call found, or of none."""
+        found = self.choices()
+        for values in product(*([None, *choices] for choices in found.values())):
+            yield {name: value for name, value in zip(found, values, strict=True) if value is not None}
+
+    def choices(self) -> dict[str, list[Value]]:
+        """Return for each variable the values that calls found."""
         found: dict[str, dict[Value, None]] = {}
         for call in self.calls:
             for name in variables_of(call):
@@ -73,8 +79,7 @@ class _Definition:
             for substitution in self.solutions[call] or ():
                 for name, value in substitution.items():
                     found[name][value] = None
-        for values in product(*([None, *choices] for choices in found.values())):
-            yield {name: value for name, value in zip(found, values, strict=True) if value is not None}
+        return {name: list(values) for name, values in found.items()}
 
     def holds(self, node: Node, given: Substitution, *, negated: bool) -> bool:
         """Return whether the node, or its negation, holds under a substitution."""

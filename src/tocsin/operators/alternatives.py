@@ -12,6 +12,7 @@ from math import prod
 
 from tocsin.compile.normalise import MAX_CONJUNCTIONS
 from tocsin.errors import TooLarge
+from tocsin.language.render import render
 from tocsin.language.syntax import ALWAYS, And, Constraint, Node, Not, OperatorCall, Or, Predicate
 
 
@@ -29,6 +30,16 @@ class Alternative:
 
     cheap: Node
     asked: tuple[Asked, ...]
+
+
+def alternative_texts(where: Node) -> list[str]:
+    """Return the alternatives of a condition as texts."""
+    texts = []
+    for each in alternatives(where):
+        asked = [Not(one.node) if one.negated else one.node for one in each.asked]
+        parts = [*([] if each.cheap == ALWAYS else [each.cheap]), *asked]
+        texts.append(render(parts[0] if len(parts) == 1 else And(tuple(parts))))
+    return texts
 
 
 def alternatives(where: Node) -> list[Alternative]:

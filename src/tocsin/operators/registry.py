@@ -15,7 +15,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from tocsin.errors import BadDefinition, UnknownOperator
-from tocsin.language import BoundSubscription, Subscription
+from tocsin.language import BoundSubscription, Explanation, Subscription
 from tocsin.language.operator_semantics import Substitution
 from tocsin.language.syntax import Node, OperatorCall
 from tocsin.operators.binding import bind_operators, variable_domains
@@ -76,6 +76,12 @@ class Registry:
     def bind(self, subscription: str | Subscription, schema: Schema) -> BoundSubscription:
         """Return the subscription bound to the schema and to these operators; raises LanguageError."""
         return bind_operators(subscription, schema, self.get)
+
+    def explain(self, subscription: BoundSubscription, event: Event) -> Explanation:
+        """Return whether the event satisfies a subscription bound by this registry, and why; operators are run for it."""
+        from tocsin.operators.explanation import explain_with
+
+        return explain_with(self, subscription, event)
 
     # --- what the definition asks -------------------------------------------------------------------------------------
 

@@ -13,8 +13,9 @@ from tocsin.broker.admission import read_stored
 from tocsin.broker.estimate import EventSample
 from tocsin.broker.expressions import Expression, Prepared, prepare
 from tocsin.broker.times import id_text
+from tocsin.broker.trial import Trial
 from tocsin.compile.analysis import conjunction_text, warnings_of
-from tocsin.language import bind, evaluate, explain, parse
+from tocsin.operators.alternatives import alternative_texts
 from tocsin.service.refusals import BadRequest
 from tocsin.store.events import read_events
 
@@ -25,27 +26,29 @@ _FRESH_SECONDS = 5.0
 
 def prepared(broker: Broker, expression: Expression) -> Prepared:
     """Return an expression bound to the schema in force; raises a LanguageError."""
-    return prepare(expression, broker.schema, most_bytes=_MOST_BYTES)
+    return prepare(expression, broker.schema, most_bytes=_MOST_BYTES, registry=broker.operators)
 
 
 def plan(broker: Broker, expression: Expression) -> dict[str, Any]:
     """Return how an expression is understood: its text, its conjunctions, and what its author should know."""
     found = prepared(broker, expression)
+    if found.bound.operators:
+        texts = alternative_texts(found.bound.subscription.where)
+        return {"text": found.text, "warnings": [], "conjunctions": texts}
     texts = [conjunction_text(one) for one in found.form.conjunctions]
     return {"text": found.text, "warnings": warnings_of(found.form), "conjunctions": texts}
 
 
 def explain_draft(broker: Broker, expression: Expression, event: Mapping[str, Any]) -> dict[str, object]:
     """Return whether an event satisfies an expression, and why; raises LanguageError, EventRejected."""
-    schema = broker.schema
-    bound = prepare(expression, schema, most_bytes=_MOST_BYTES).bound
-    return explain(bound, schema.admit(event)).as_json()
+    bound = prepared(broker, expression).bound
+    return broker.operators.explain(bound, broker.schema.admit(event)).as_json()
 
 
 def explain_text(broker: Broker, text: str, event: Mapping[str, Any]) -> dict[str, object]:
     """Return whether an event satisfies a stored subscription, given by its text, and why."""
-    schema = broker.schema
-    return explain(bind(parse(text), schema, text=text), schema.admit(event)).as_json()
+    schema, operators = broker.schema, broker.operators
+    return operators.explain(operators.bind(text, schema), schema.admit(event)).as_json()
 
 
 def backfill(broker: Broker, expression: Expression, after_seq: int, limit: int) -> dict[str, Any]:
@@ -59,10 +62,13 @@ def backfill(broker: Broker, expression: Expression, after_seq: int, limit: int)
         stored = read_events(connection, after_seq, _LOOKED_AT)
     items: list[dict[str, Any]] = []
     looked, after = 0, after_seq
+    trial = Trial(found.bound, schema, broker.operators)
     for event in stored:
+        if trial.spent:
+            break
         looked, after = looked + 1, event.seq
         document = read_stored(event.body)
-        if evaluate(found.bound, schema.admit(document)):
+        if trial.holds(schema.admit(document)):
             items.append({"seq": event.seq, "event_id": id_text(event.event_id), "event": document})
             if len(items) >= limit:
                 break
@@ -92,7 +98,7 @@ class Samples:
         found = prepared(self._broker, expression)
         with self._guard:
             sample = self._sample(size)
-            estimate = asdict(sample.estimate(found.bound.subscription))
+            estimate = asdict(sample.estimate(found.bound.subscription, self._broker.operators))
         del estimate["seconds"]
         return estimate
 

@@ -278,6 +278,7 @@ class ExplanationTold(Told):
     matched: bool
     outcome: dict[str, Any]
     changes: list[dict[str, Any]]
+    variables: dict[str, Any] = {}  # values that satisfy it, where operators found some
 
 
 class BackfilledTold(Told):

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from tocsin.broker import EndReceipt, SubscriptionReceipt, SubscriptionView
-from tocsin.broker.expressions import Expression, prepare
+from tocsin.broker.expressions import Expression
 from tocsin.errors import LeaseEnded, QuotaExceeded, StaleRenewal, TocsinError, WrongTicket
 from tocsin.language.documents import decode
 from tocsin.service.principal import Principal
@@ -79,10 +79,10 @@ async def subscribe_bulk(
 
 
 def _wrong_lines(service: Service, documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    schema, wrong = service.broker.schema, []
+    wrong = []
     for number, document in enumerate(documents, 1):
         try:
-            prepare(document, schema, most_bytes=service.push.settings.expression_bytes)
+            service.broker.prepare(document)
         except TocsinError as error:
             wrong.append({"line": number, "message": problem_of(error).get("detail", "")})
     return wrong

@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tocsin.broker.expressions import prepare
 from tocsin.errors import LanguageError
-from tocsin.language import bind, parse
+from tocsin.language import parse
 from tocsin.language.bulk_form import to_bulk
 from tocsin.language.literals import render_string
 from tocsin.language.offers import operators_of
 from tocsin.language.render import render_name
 from tocsin.language.syntax import Op
+from tocsin.operators.registry import Registry
 from tocsin.schema import EVENT_TYPE, Schema, View
 from tocsin.schema.domain import is_number
 
@@ -24,6 +26,7 @@ LISTS = frozenset({Op.IN, Op.CONTAINS_ANY, Op.CONTAINS_ALL, Op.BETWEEN})
 ALONE = frozenset({Op.PRESENT, Op.ABSENT})
 NOT_IN_ROWS = frozenset({Op.WITHIN, Op.IN_BOX})
 MOST_ROWS = 50
+_MOST_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -120,10 +123,10 @@ class Trouble:
     message: str
 
 
-def trouble_with(text: str, schema: Schema) -> Trouble | None:
+def trouble_with(text: str, schema: Schema, registry: Registry | None = None) -> Trouble | None:
     """Return what is wrong with a text, with the place where; None where it is right."""
     try:
-        bind(parse(text), schema, text=text)
+        prepare(text, schema, most_bytes=_MOST_BYTES, registry=registry)
     except LanguageError as error:
         if error.span is None:
             return Trouble(text, "", "", error.message)

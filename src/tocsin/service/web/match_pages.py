@@ -7,7 +7,6 @@ from typing import Any
 
 from starlette.responses import Response
 
-from tocsin.language import bind, explain, parse
 from tocsin.service import reading
 from tocsin.service.web.visit import Pages, Visit
 
@@ -59,6 +58,6 @@ async def why(visit: Visit) -> Response:
     found, text = await asyncio.to_thread(
         reading.notification_and_text, visit.service, visit.principal, visit.request.path_params["cursor"]
     )
-    schema = visit.service.broker.schema
-    told = explain(bind(parse(text), schema), schema.admit(found.event))
+    schema, operators = visit.service.broker.schema, visit.service.broker.operators
+    told = await asyncio.to_thread(operators.explain, operators.bind(text, schema), schema.admit(found.event))
     return visit.page("why.html", match=found, text=text, told=told)

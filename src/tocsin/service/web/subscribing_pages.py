@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from typing import Any
 
@@ -12,7 +13,6 @@ from tocsin.broker import SubscriptionView
 from tocsin.broker.admission import read_stored
 from tocsin.broker.times import instant
 from tocsin.errors import LanguageError, TocsinError
-from tocsin.language import bind, explain, parse
 from tocsin.language.documents import decode
 from tocsin.schema import Schema
 from tocsin.service import drafts, subscribing
@@ -23,6 +23,7 @@ from tocsin.store.events import read_events
 
 pages = Pages()
 _PER_PAGE, _SAMPLE, _LOOKED_BACK = 50, 2000, 500
+_LOOKED_BACK_SECONDS = 1.0  # for subscriptions that call operators, whose events are explained one by one
 LEASES = ((3600, "an hour"), (86400, "a day"), (7 * 86400, "a week"), (30 * 86400, "30 days"))
 
 
@@ -84,7 +85,8 @@ def _text(visit: Visit, schema: Schema) -> str:
 async def _draft(visit: Visit, schema: Schema, text: str, *, rows: list[Row] | None = None) -> dict[str, Any]:
     """Return all that the page shows of a draft; `rows` where those of the form are not to be made from the text."""
     found: dict[str, Any] = {
-        "text": text, "trouble": trouble_with(text, schema), "rows": None, "types": (), "vocabulary": {}, "warnings": [],
+        "text": text, "trouble": trouble_with(text, schema, visit.service.broker.operators),
+        "rows": None, "types": (), "vocabulary": {}, "warnings": [],
         "estimate": None, "sample": [], "covering": [],
     }  # fmt: skip
     try:
@@ -175,14 +177,17 @@ def _recent(visit: Visit, found: SubscriptionView) -> tuple[list[Any], list[Any]
     """Return the newest events that matched, and those that failed by one condition, from the end of the log."""
     broker = visit.service.broker
     schema = broker.schema
-    bound = bind(parse(found.text), schema)
+    bound = broker.operators.bind(found.text, schema)
+    spent = time.monotonic() + _LOOKED_BACK_SECONDS
     with broker.store.read() as connection:
         stored = read_events(connection, max(0, broker.store.meta().seq - _LOOKED_BACK), _LOOKED_BACK)
     matches: list[Any] = []
     misses: list[Any] = []
     for event in reversed(stored):
+        if bound.operators and time.monotonic() > spent:
+            break
         document = read_stored(event.body)
-        told = explain(bound, schema.admit(document))
+        told = broker.operators.explain(bound, schema.admit(document))
         entry = {"seq": event.seq, "event": document, "at": instant(event.arrival_us), "told": told}
         if told.matched and event.seq > found.seq:
             matches.append(entry)
@@ -240,9 +245,9 @@ async def explain_event(visit: Visit) -> Response:
     """Say why a pasted event would match, or not."""
     found = await subscribing.find(visit.service, visit.principal, visit.request.path_params["id"])
     try:
-        schema = visit.service.broker.schema
+        schema, registry = visit.service.broker.schema, visit.service.broker.operators
         event = schema.admit(decode(visit.text("event")))
-        told: Any = explain(bind(parse(found.text), schema), event)
+        told: Any = await asyncio.to_thread(registry.explain, registry.bind(found.text, schema), event)
         return visit.page("_explained.html", told=told, error="")
     except TocsinError as error:
         return visit.page("_explained.html", 422, told=None, error=str(error))

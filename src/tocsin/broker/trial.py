@@ -1,0 +1,40 @@
+"""Trial: a draft subscription asked of events one by one, outside of any index; for estimates and looks back.
+
+By the definition where it is cheap. A draft that calls operators is asked by a matcher of its own, which shares results
+and orders calls, and only as long as its allowance of seconds lasts: whoever asks is waiting, and may ask often.
+"""
+
+from __future__ import annotations
+
+import time
+
+from tocsin.language import BoundSubscription, evaluate
+from tocsin.operators.registry import Registry
+from tocsin.schema import Event, Schema
+
+OPERATOR_SECONDS = 1.0  # for the operators of one trial
+
+
+class Trial:
+    """One draft; `spent` says that it has had its time, and should be asked of no further events."""
+
+    def __init__(self, bound: BoundSubscription, schema: Schema, registry: Registry) -> None:
+        self._bound, self._matcher, self._seconds = bound, None, 0.0
+        if bound.operators:
+            from tocsin.operators.operator_matcher import OperatorMatcher
+
+            self._matcher = OperatorMatcher(schema, registry)
+            self._matcher.add(0, bound)
+
+    def holds(self, event: Event) -> bool:
+        """Return whether the event satisfies the draft."""
+        if self._matcher is None:
+            return evaluate(self._bound, event)
+        started = time.perf_counter()
+        found = bool(self._matcher.match(event))
+        self._seconds += time.perf_counter() - started
+        return found
+
+    @property
+    def spent(self) -> bool:
+        return self._seconds > OPERATOR_SECONDS
