@@ -55,6 +55,12 @@ def find_event(connection: Connection, event_id: bytes) -> StoredEvent | None:
     return StoredEvent(*row) if row else None
 
 
+def count_events(connection: Connection, after_seq: int, through_seq: int) -> int:
+    """Return how many events there are after a seq and up to another."""
+    query = select(func.count()).where(events.c.seq > after_seq, events.c.seq <= through_seq)
+    return int(connection.execute(query).scalar_one())
+
+
 def last_before(connection: Connection, arrival_us: int) -> int:
     """Return the seq of the last event that arrived before a time, 0 where there is none.
 

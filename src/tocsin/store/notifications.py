@@ -159,6 +159,18 @@ def owners_since(connection: Connection, after_seq: int) -> list[int]:
     return np.unique(np.concatenate(owners)).tolist() if owners else []
 
 
+def count_matches(connection: Connection, after_seq: int, through_seq: int) -> int:
+    """Return how many matches the blocks hold that begin after a seq and up to another.
+
+    Where the two are what was matched when, at two times, that is how many were recorded between.
+    """
+    table = notifications.c
+    query = select(func.coalesce(func.sum(table.count), 0)).where(
+        table.bucket.in_(range(BUCKETS)), table.first_seq > after_seq, table.first_seq <= through_seq
+    )
+    return int(connection.execute(query).scalar_one())
+
+
 def all_blocks(connection: Connection) -> Iterator[tuple[int, int, int, Matches]]:
     """Yield bucket, first and last seq, and the matches of every block, for `tocsin db check`."""
     table = notifications.c

@@ -1,61 +1,85 @@
-"""The dashboard: rates, latencies, sizes, the pipeline's state; as figures for the charts too."""
+"""The dashboard: rates, latencies, sizes, the pipeline's state, now and over the last minutes."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
-from prometheus_client import Histogram
 from starlette.responses import Response
 
 from tocsin.service.documents import json_response
+from tocsin.service.web.charts import Chart, chart
+from tocsin.service.web.history import KEPT, TICK_SECONDS, History, Moment, latency_ms, rate
 from tocsin.service.web.visit import Pages, Visit
 
 pages = Pages()
+_POINTS = KEPT - 1
+_SMOOTHED = 3  # moments that a point of a rate is taken over
 
 
 @pages.get("/dashboard", "guest")
 async def show(visit: Visit) -> Response:
-    """Show the figures of now; with JavaScript they move."""
-    return visit.page("dashboard.html", figures=await _figures(visit))
+    """Show how things stand; with JavaScript the board is loaded again every second."""
+    return visit.page("dashboard.html", **await _board(visit))
+
+
+@pages.get("/dashboard/board", "guest")
+async def board(visit: Visit) -> Response:
+    """Return the part that moves."""
+    return visit.page("_board.html", **await _board(visit))
 
 
 @pages.get("/dashboard/figures", "guest")
 async def figures(visit: Visit) -> Response:
-    """Return the figures."""
-    return json_response(await _figures(visit))
+    """Return the figures, for programs."""
+    board = await _board(visit)
+    return json_response(board["figures"])
 
 
-async def _figures(visit: Visit) -> dict[str, Any]:
-    service, watch = visit.service, visit.request.app.state.pipeline
-    stands = await asyncio.to_thread(service.broker.store.meta)
-    stats = await asyncio.to_thread(service.broker.index_stats)
-    found: dict[str, Any] = {
-        "seq": stands.seq,
-        "matched_through": stands.matched_through,
-        "lag": max(0, stands.seq - stands.matched_through) if stands.matching == "pipeline" else 0,
-        "schema_version": stands.schema_version,
-        "subscriptions": stats["live"],
-        "index_bytes": stats.get("bytes", 0),
-        "published": service.metrics.published._value.get(),
-        "streams": service.metrics.streams._value.get(),
-        "pipeline": "inline" if watch is None else "up" if watch.is_up else "down",
+async def _board(visit: Visit) -> dict[str, Any]:
+    history: History = visit.request.app.state.history
+    now = await history.now()
+    moments = list(history.moments)
+    return {"figures": _figures(moments, now), "charts": _charts(moments), "pipeline": now.pipeline}
+
+
+def _figures(moments: list[Moment], now: Moment) -> dict[str, Any]:
+    last = len(moments) - 1
+    found = latency_ms(moments, last)
+    p50, p99 = found if found is not None else (None, None)
+    return {
+        "subscriptions": now.subscriptions,
+        "events": now.events,
+        "events_per_second": round(rate(moments, last, "events"), 1),
+        "matches": now.matches,
+        "matches_per_second": round(rate(moments, last, "matches"), 1),
+        "latency_p50_ms": p50,
+        "latency_p99_ms": p99,
+        "latency_of": "stored" if now.latency_ms is not None else "publishing",
+        "lag": now.lag,
+        "index_bytes": now.index_bytes,
+        "streams": now.streams,
+        "pipeline": now.pipeline_state,
+        "seq": now.seq,
+        "matched_through": now.matched_through,
+        "schema_version": now.schema_version,
     }
-    return found | _percentiles(service.metrics.seconds)
 
 
-def _percentiles(seconds: Histogram) -> dict[str, float | None]:
-    """Return p50 and p99 of publishing over HTTP in milliseconds, by the upper bound of their bucket."""
-    counts: dict[float, float] = {}
-    for metric in seconds.collect():
-        for sample in metric.samples:
-            if sample.name.endswith("_bucket") and sample.labels.get("route") in ("/v1/events", "/publish"):
-                bound = float(sample.labels["le"])
-                counts[bound] = counts.get(bound, 0) + sample.value
-    bounds = sorted(counts)
-    total = counts[bounds[-1]] if bounds else 0
-    found: dict[str, float | None] = {"publish_p50_ms": None, "publish_p99_ms": None}
-    for name, share in (("publish_p50_ms", 0.5), ("publish_p99_ms", 0.99)):
-        at = next((bound for bound in bounds if total and counts[bound] >= share * total), None)
-        found[name] = None if at is None or at == float("inf") else at * 1000
-    return found
+def _charts(moments: list[Moment]) -> list[Chart]:
+    def draw(title: str, *series: tuple[str, list[float | None]]) -> Chart:
+        return chart(title, series, points=_POINTS, seconds=round(_POINTS * TICK_SECONDS))
+
+    places = range(1, len(moments))
+    latencies = [latency_ms(moments, at) for at in places]
+    return [
+        draw("Events a second", ("", [rate(moments, at, "events", _SMOOTHED) for at in places])),
+        draw("Notifications a second", ("", [rate(moments, at, "matches", _SMOOTHED) for at in places])),
+        draw(
+            "Latency in ms",
+            ("p50", [one and one[0] for one in latencies]),
+            ("p99", [one and one[1] for one in latencies]),
+        ),
+        draw("Waiting to be matched", ("", [float(moments[at].lag) for at in places])),
+        draw("Subscriptions", ("", [float(moments[at].subscriptions) for at in places])),
+        draw("Open streams", ("", [float(moments[at].streams) for at in places])),
+    ]

@@ -1,4 +1,4 @@
-// What pages do beyond htmx: arrivals, completion, charts. All text is set as text, never as markup.
+// What pages do beyond htmx: arrivals and completion. All text is set as text, never as markup.
 "use strict";
 document.documentElement.classList.add("js");
 
@@ -93,36 +93,3 @@ document.addEventListener("focusout", (event) => {
   const list = document.getElementById("completions");
   if (event.target.id === "text" && list) closeList(list);
 });
-
-// --- the dashboard ---------------------------------------------------------------------------------
-const charts = [...document.querySelectorAll("[data-chart]")];
-if (charts.length) {
-  const colour = getComputedStyle(document.documentElement).getPropertyValue("--pico-primary").trim() || "#0b6e99";
-  const axis = { stroke: getComputedStyle(document.body).color, grid: { stroke: "#8884" } };
-  const series = Object.fromEntries(charts.map((place) => [place.dataset.chart, {
-    data: [[], []],
-    plot: new uPlot({ width: place.clientWidth, height: 200, legend: { show: false }, axes: [axis, axis],
-      series: [{}, { stroke: colour, width: 2, fill: colour + "22" }] }, [[], []], place),
-  }]));
-  const add = (name, at, value) => {
-    const one = series[name];
-    one.data[0].push(at); one.data[1].push(value);
-    if (one.data[0].length > 120) one.data.forEach((column) => column.shift());
-    one.plot.setData(one.data);
-  };
-  let last = null;
-  const look = async () => {
-    try {
-      const figures = await (await fetch("/dashboard/figures")).json(), now = Date.now() / 1000;
-      for (const place of document.querySelectorAll("[data-figure]")) {
-        const value = figures[place.dataset.figure];
-        place.textContent = value === null ? "–" : typeof value === "number" ? value.toLocaleString("en") : value;
-      }
-      if (last) add("rate", now, (figures.seq - last.seq) / (now - last.at));
-      add("lag", now, figures.lag);
-      last = { seq: figures.seq, at: now };
-    } finally { setTimeout(look, 1000); }
-  };
-  look();
-  window.addEventListener("resize", () => charts.forEach((place) => series[place.dataset.chart].plot.setSize({ width: place.clientWidth, height: 200 })));
-}
