@@ -15,6 +15,7 @@ from pwdlib.hashers.argon2 import Argon2Hasher
 
 from tests.broker.market import SCHEMA
 from tocsin.broker import Broker, BrokerSettings
+from tocsin.operators.registry import Registry
 from tocsin.service.app import create_app
 from tocsin.service.identities import Identities
 from tocsin.service.passwords import Passwords
@@ -67,14 +68,17 @@ class World:
 
 @asynccontextmanager
 async def running(
-    folder: Path | str, broker_settings: BrokerSettings | None = None, **settings: Any
+    folder: Path | str,
+    broker_settings: BrokerSettings | None = None,
+    operators: Registry | None = None,
+    **settings: Any,
 ) -> AsyncIterator[World]:
     """Give a service with the accounts ada and bob (members) and admin."""
     place = str(folder / "store.db") if isinstance(folder, Path) else folder
     given = ServiceSettings(
         **{"engine": "definition", "threads": 8, "ping_seconds": 0.2, "logins_per_minute": 1000, **settings}
     )
-    broker = Broker.open(place, schema=SCHEMA, engine="definition", settings=broker_settings)
+    broker = Broker.open(place, schema=SCHEMA, engine="definition", settings=broker_settings, operators=operators)
     app = create_app(given, broker=broker)
     try:
         async with app.router.lifespan_context(app):

@@ -49,6 +49,11 @@ class Engine(ABC):
     def find(self, events: Sequence[Event]) -> tuple[Longs, Longs]:
         """Return (position of the event, id of the subscription) of every match, each once, in any order."""
 
+    @property
+    def takes_long(self) -> bool:
+        """Whether finding may take long, so that `foreseen` has something to do."""
+        return False
+
     def foreseen(self, events: Sequence[Event]) -> AbstractContextManager[None]:
         """Do now what takes long about events that are found within the block; from any thread, without the lock."""
         del events

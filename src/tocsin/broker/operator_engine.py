@@ -104,6 +104,10 @@ class OperatorEngine(Engine):
         ids = [id for each in found for id in each]
         return np.repeat(np.arange(len(events)), counts), np.array(ids, np.int64)
 
+    @property
+    def takes_long(self) -> bool:
+        return len(self._trees) > len(self._dormant)
+
     @contextmanager
     def foreseen(self, events: Sequence[Event]) -> Iterator[None]:
         """Let operators run now for events that are matched within the block, so that matching them is quick."""

@@ -86,6 +86,11 @@ class PushSide:
             found = describe(connection, wanted, stands.incarnation)
         return {(at.seq, at.subscription): one for at, one in zip(wanted, found, strict=True)}
 
+    @property
+    def takes_long(self) -> bool:
+        """Whether matching may take long, so that events should not wait for one another before their turn."""
+        return self._core.matches_inline and self._core.live.engine.takes_long
+
     # --- publishing ---------------------------------------------------------------------------------------------------
 
     @property

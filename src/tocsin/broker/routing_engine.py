@@ -110,6 +110,10 @@ class RoutingEngine(Engine):
         found = [engine.find(events) for engine in (self.main, *self._engines.values())]
         return np.concatenate([at for at, _ in found]), np.concatenate([ids for _, ids in found])
 
+    @property
+    def takes_long(self) -> bool:
+        return bool(self._at) and any(engine.takes_long for engine in list(self._engines.values()))
+
     @contextmanager
     def foreseen(self, events: Sequence[Event]) -> Iterator[None]:
         with ExitStack() as stack:

@@ -12,7 +12,6 @@ from tocsin.cli.console import JSON_OPTION, SCHEMA_OPTION, print_json, required_
 from tocsin.errors import FileError
 
 if TYPE_CHECKING:
-    from tocsin.operators.operator import Operator
     from tocsin.operators.registry import Registry
 
 app = typer.Typer(help="Expensive operators: which there are, and what they say.", no_args_is_help=True)
@@ -27,29 +26,12 @@ def _registry(settings: Path | None) -> Registry:
     return Registry.installed(settings)
 
 
-def _as_json(operator: Operator) -> dict[str, object]:
-    return {
-        "name": operator.name,
-        "signature": operator.signature,
-        "parameters": [
-            {"name": entry.name, "domain": entry.domain.name, "role": entry.role} for entry in operator.parameters
-        ],
-        "reads": list(operator.reads),
-        "cost_seconds": operator.cost,
-        "timeout_seconds": operator.timeout,
-        "pure": operator.pure,
-        "runs": operator.runs,
-        "batches": operator.evaluate_batch is not None,
-        "help": operator.help,
-    }
-
-
 @app.command("list")
 def list_operators(settings: Path | None = SETTINGS_OPTION, json: bool = JSON_OPTION) -> None:
     """List the operators, with their arguments."""
     found = list(_registry(settings))
     if json:
-        print_json([_as_json(each) for each in found])
+        print_json([each.as_document() for each in found])
         return
     width = max((len(each.signature) for each in found), default=0)
     for each in found:
@@ -65,7 +47,7 @@ def show(
     """Show all that is declared of one operator."""
     found = _registry(settings).get(name)
     if json:
-        print_json(_as_json(found))
+        print_json(found.as_document())
         return
     roles = {"input": "a constant", "open": "a constant or a variable", "output": "found by the operator"}
     print(found.signature)

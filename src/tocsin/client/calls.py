@@ -157,6 +157,11 @@ def schema() -> Call[dict[str, Any]]:
     return Call("GET", "/v1/schema", dict[str, Any])
 
 
+def operators() -> Call[dict[str, Any]]:
+    """Return the operators that subscriptions may call, with their signatures and help."""
+    return Call("GET", "/v1/operators", dict[str, Any])
+
+
 def extend_schema(changes: list[dict[str, Any]], *, dry_run: bool = False) -> Call[dict[str, Any]]:
     """Extend the schema by the four rules."""
     query = {"dry_run": str(dry_run).lower()}

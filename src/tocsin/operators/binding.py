@@ -111,6 +111,15 @@ def _check_reads(operator: Operator, view: View, span: Span | None) -> None:
             raise BindError(message, span=span)
 
 
+def is_usable(operator: Operator, view: View) -> bool:
+    """Return whether events of a view have what the operator reads."""
+    try:
+        _check_reads(operator, view, None)
+    except BindError:
+        return False
+    return True
+
+
 def _check_inputs(operator: Operator, arguments: tuple[Constant | Variable, ...], span: Span | None) -> None:
     if operator.check is None:
         return

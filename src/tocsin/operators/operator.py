@@ -91,6 +91,23 @@ class Operator:
         listed = (f"{marks[entry.role]}{entry.name}: {entry.domain.name}" for entry in self.parameters)
         return f"{self.name}({', '.join(listed)})"
 
+    def as_document(self) -> dict[str, object]:
+        """Return all that is declared of it, as JSON has it."""
+        return {
+            "name": self.name,
+            "signature": self.signature,
+            "parameters": [
+                {"name": entry.name, "domain": entry.domain.name, "role": entry.role} for entry in self.parameters
+            ],
+            "reads": list(self.reads),
+            "cost_seconds": self.cost,
+            "timeout_seconds": self.timeout,
+            "pure": self.pure,
+            "runs": self.runs,
+            "batches": self.evaluate_batch is not None,
+            "help": self.help,
+        }
+
     def __call__(self, event: Event, *inputs: object) -> Any:
         """Return what the function returns."""
         return self.function(event, *inputs)

@@ -50,6 +50,7 @@ TABLE: dict[tuple[str, str], Rule] = {
     ("GET", "/v1/schema/view"): GUEST,
     ("GET", "/v1/schema/dtd/{kind}"): GUEST,
     ("POST", "/v1/schema/extensions"): ADMIN,
+    ("GET", "/v1/operators"): GUEST,
     # events
     ("POST", "/v1/events"): PUBLISHER,
     # subscriptions

@@ -15,6 +15,7 @@ from tocsin.broker.expressions import Expression, Prepared, prepare
 from tocsin.broker.times import id_text
 from tocsin.broker.trial import Trial
 from tocsin.compile.analysis import conjunction_text, warnings_of
+from tocsin.language import Explanation
 from tocsin.operators.alternatives import alternative_texts
 from tocsin.service.refusals import BadRequest
 from tocsin.store.events import read_events
@@ -41,8 +42,15 @@ def plan(broker: Broker, expression: Expression) -> dict[str, Any]:
 
 def explain_draft(broker: Broker, expression: Expression, event: Mapping[str, Any]) -> dict[str, object]:
     """Return whether an event satisfies an expression, and why; raises LanguageError, EventRejected."""
-    bound = prepared(broker, expression).bound
-    return broker.operators.explain(bound, broker.schema.admit(event)).as_json()
+    return explain_expression(broker, expression, event).as_json()
+
+
+def explain_expression(broker: Broker, expression: Expression, event: Mapping[str, Any]) -> Explanation:
+    """Return the same, not as JSON. Operators are run here and nothing is kept, so they need not be pure."""
+    schema, operators = broker.schema, broker.operators
+    if isinstance(expression, str):
+        return operators.explain(operators.bind(expression, schema), schema.admit(event))
+    return operators.explain(prepared(broker, expression).bound, schema.admit(event))
 
 
 def explain_text(broker: Broker, text: str, event: Mapping[str, Any]) -> dict[str, object]:

@@ -274,6 +274,23 @@ class EstimateTold(Told):
     exact: bool
 
 
+class OperatorTold(Told):
+    name: str
+    signature: str
+    parameters: list[dict[str, str]]
+    reads: list[str]
+    cost_seconds: float
+    timeout_seconds: float | None
+    pure: bool
+    runs: Literal["here", "thread", "process"]
+    batches: bool
+    help: str
+
+
+class OperatorsTold(Told):
+    items: list[OperatorTold]
+
+
 class ExplanationTold(Told):
     matched: bool
     outcome: dict[str, Any]

@@ -105,7 +105,8 @@ class PipelineWatch:
     def _environment(self) -> dict[str, str]:
         """Return the environment, with the store in it: its address may hold a password, and commands can be seen."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_ADMIN_TOKEN")}
-        return inherited | {"TOCSIN_STORE": self._settings.store}
+        operators = {} if self._settings.operators is None else {"TOCSIN_OPERATORS": self._settings.operators}
+        return inherited | {"TOCSIN_STORE": self._settings.store} | operators
 
     def _command(self) -> list[str]:
         return [

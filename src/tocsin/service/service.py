@@ -17,6 +17,7 @@ from tocsin.schema import Schema
 from tocsin.service.drafts import Samples
 from tocsin.service.identities import Identities
 from tocsin.service.metrics import Metrics
+from tocsin.service.operator_figures import OperatorFigures
 from tocsin.service.publishing import PublishLine
 from tocsin.service.push.courier import Courier
 from tocsin.service.push.hub import Hub
@@ -32,6 +33,7 @@ class Service:
     def __init__(self, settings: ServiceSettings, broker: Broker, metrics: Metrics) -> None:
         self.settings, self.broker, self.metrics = settings, broker, metrics
         self.push = PushSide(broker)
+        metrics.registry.register(OperatorFigures(broker.operators.runner))
         self.identities = Identities(broker.store, settings)
         self.requests = Buckets()
         self.events = Buckets()
@@ -88,6 +90,7 @@ def open_broker(settings: ServiceSettings) -> Broker:
         settings=BrokerSettings(subscriptions_per_owner=settings.subscriptions_per_account),
         matching="pipeline" if settings.pipeline == "spark" else "inline",
         engine=settings.engine,
+        operators=settings.operators,
     )
 
 

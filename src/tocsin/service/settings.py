@@ -72,6 +72,9 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     pipeline_checkpoint: str | None = None  # beside the store by default
     pipeline_master: str = "local[2]"
     engine: Literal["columnar", "definition"] = "columnar"
+    operators: str | None = (
+        None  # that subscriptions may call: installed, a TOML file, module:function; none: there are none
+    )
     threads: Count = 64  # requests that may be at the store at a time
     shutdown_seconds: Seconds = 10.0
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -57,7 +57,11 @@ async def metrics(request: Request) -> Response:
         stands = await asyncio.to_thread(service.broker.store.meta)
         figures.seq.set(stands.seq)
         figures.matched.set(stands.matched_through)
-        figures.subscriptions.set((await asyncio.to_thread(service.broker.index_stats))["live"])
+        index = await asyncio.to_thread(service.broker.index_stats)
+        figures.subscriptions.set(index["live"])
+        if held := index.get("operators"):
+            figures.operator_subscriptions.labels("matched").set(held["subscriptions"] - held["dormant"])
+            figures.operator_subscriptions.labels("dormant").set(held["dormant"])
     except TocsinError:
         figures.seq.set(float("nan"))
     if watch is not None:

@@ -14,6 +14,7 @@ from tocsin.broker.admission import read_stored
 from tocsin.broker.times import instant
 from tocsin.errors import LanguageError, TocsinError
 from tocsin.language.documents import decode
+from tocsin.operators.binding import is_usable
 from tocsin.schema import Schema
 from tocsin.service import drafts, subscribing
 from tocsin.service.web.builder import MOST_ROWS, Row, operators, rows_of, text_of, trouble_with
@@ -105,6 +106,8 @@ async def _draft(visit: Visit, schema: Schema, text: str, *, rows: list[Row] | N
     found["vocabulary"] = {
         name: [value for value, _ in choices_of(entry)][:500] for name, entry in view.attributes.items()
     }
+    found["operators"] = [each for each in visit.service.broker.operators if each.pure and is_usable(each, view)]
+    found["vocabulary"] |= {f"{each.name}(": [] for each in found["operators"]}
     if found["trouble"] is None:
         await asyncio.to_thread(_look_ahead, visit, text, found)
     return found
