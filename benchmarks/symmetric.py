@@ -17,10 +17,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from benchmarks.results import store, stored
 from tocsin.language.formula import FLOAT, INT
 from tocsin.schema import EnumeratedDomain, EventType, NumericDomain, Schema, TextDomain, TypeAttribute, Union
-from tocsin.symmetric import Matchmaker, Program, ProgramCache, Programs, decide
+from tocsin.symmetric import Matchmaker, Program, ProgramCache, Programs, decide, load_subscribers
 from tocsin.symmetric.load import Loader
 
 COVERS = ("Third party", "Basic", "Part", "Full")
@@ -102,9 +104,9 @@ def programs(**options: Any) -> Programs:
 def filled(size: int, **options: Any) -> Matchmaker:
     """Return a matchmaker with the subscribers."""
     matchmaker = Matchmaker(SCHEMA, programs=programs(), **options)
-    loader = Loader(matchmaker)
-    for document in subscribers(size):
-        matchmaker.add(loader.bind(0, document))
+    encode = msgspec.json.Encoder().encode
+    bad = load_subscribers(matchmaker, (encode(document) for document in subscribers(size)))
+    assert not bad, bad[0]
     return matchmaker
 
 
@@ -165,7 +167,7 @@ def measure(size: int, events: int, naive_events: int) -> None:
         assert matched == set(matchmaker.match(offer).ids)
     del held
     engine = seconds_each(matchmaker.match, asked)
-    matchmaker._rule_indexes = False
+    matchmaker.stages.rule_indexes = False
     matchmaker.match(asked[0])
     unindexed = seconds_each(matchmaker.match, asked)
     duck_times = seconds_each(duck.match, asked)

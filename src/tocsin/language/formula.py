@@ -35,6 +35,14 @@ POINT = PointDomain(name="point")
 
 
 @dataclass(frozen=True, slots=True)
+class Body:
+    """What a function computes, where that is a formula over its parameters."""
+
+    parameters: tuple[str, ...]
+    formula: ValueFormula
+
+
+@dataclass(frozen=True, slots=True)
 class Function:
     """A function that formulas may call.
 
@@ -48,6 +56,7 @@ class Function:
     returns: Domain
     scalar: Callable[..., Value | None] = field(compare=False)
     bulk: Callable[[Sequence[Column]], Column] | None = field(default=None, compare=False)
+    body: Body | None = field(default=None, compare=False)
 
 
 # Given a call's name and its leading constant argument (None where it has none): the function, and how many leading

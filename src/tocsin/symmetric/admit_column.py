@@ -1,9 +1,10 @@
-"""Computed columns admitted by a domain, as `Domain.admit` does for one value."""
+"""Whole columns admitted by a domain, as `Domain.admit` does for one value: computed ones, and ones just read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from tocsin.language.formula_columns import EXACT, Bools, Column, column_of
 from tocsin.language.formula_compare import compare_constant
 from tocsin.language.syntax import Op
 from tocsin.schema import Domain, NumericDomain, Value
+from tocsin.schema.domain import microseconds
 
 
 def admit_column(column: Column, domain: Domain, admit: Callable[[Value], Value]) -> Column:
@@ -77,3 +79,33 @@ def _one_by_one(column: Column, domain: Domain, admit: Callable[[Value], Value])
             failed[at] = len(reasons)
         listed[at] = None if isinstance(found, FormulaFailed) else found
     return replace(column_of(domain, listed), failed=failed, reasons=tuple(reasons))
+
+
+def admit_list(domain: Domain, listed: Sequence[Any]) -> list[Any]:
+    """Return the values as the domain admits them, None where absent; raises BadValue.
+
+    Each distinct value is admitted once; numbers within the bounds are left as they are.
+    """
+    kinds = set(map(type, listed)) - {type(None)}
+    if kinds <= {int} and isinstance(domain, NumericDomain) and domain.type != "decimal":
+        present = [value for value in listed if value is not None]
+        least = -EXACT if domain.minimum is None else max(-EXACT, domain.minimum)
+        most = EXACT if domain.maximum is None else min(EXACT, domain.maximum)
+        if not present or (min(present) >= least and max(present) <= most):
+            return list(listed)
+    known: dict[tuple[type, Any], Any] = {(type(None), None): None}
+    admitted = []
+    for value in listed:
+        key = type(value), value
+        if key not in known:
+            known[key] = domain.admit(value)
+        admitted.append(known[key])
+    return admitted
+
+
+def stored_numbers(domain: Domain, admitted: Sequence[Any]) -> list[Any] | None:
+    """Return admitted values as arrays store them, 0 where absent; None where a number is too large for that."""
+    if domain.kind == "time":
+        return [0 if value is None else microseconds(value) for value in admitted]
+    numbers = [0 if value is None else value for value in admitted]
+    return numbers if all(-EXACT <= number <= EXACT for number in numbers) else None

@@ -1,13 +1,15 @@
 """Columns that grow: the properties of subscribers by row, with an index for rules.
 
-Rows are numbered as subscribers come. A column's index is sorted once for a large first part of the rows, its tier;
-rows that came later are looked at one by one, until they are an eighth of the tier and it is made anew. Rows of
-subscribers that left stay until the whole is rebuilt.
+Rows are numbered as subscribers come. A column has two indexes, made when a rule first asks for them: bitmaps
+(bitmaps.py), which are brought up to date when they are used, and the rows in the order of their values. Those are
+sorted once for a large first part of the rows, the tier; rows that came later are looked at one by one, until they are
+an eighth of the tier and it is made anew. Rows of subscribers that left stay until the whole is rebuilt.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +20,24 @@ from tocsin.language.formula_compare import float_bound, integer_bound, is_told_
 from tocsin.language.syntax import Op
 from tocsin.schema import Domain, Value
 from tocsin.schema.domain import microseconds
+from tocsin.symmetric.admit_column import stored_numbers
+from tocsin.symmetric.bitmaps import BitmapIndex, Words, within
 
 Rows = npt.NDArray[np.int64]
 _FIRST = 1_024
+_SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 _COMPARED = frozenset({Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE, Op.BETWEEN})
 NO_ROWS = np.zeros(0, np.int64)
+
+
+class Interval(NamedTuple):
+    """Stored values from low to high; None is no bound."""
+
+    low: Any
+    high: Any
+
+
+NOTHING = Interval(1, 0)
 
 
 class Growing:
@@ -37,6 +52,11 @@ class Growing:
         self.reach(self.size + 1)
         self._array[self.size - 1] = value
 
+    def extend(self, values: Any) -> None:
+        start = self.size
+        self.reach(start + len(values))
+        self._array[start : self.size] = values
+
     def reach(self, size: int) -> None:
         """Grow to this size; new places have the fill value."""
         if size > len(self._array):
@@ -44,6 +64,13 @@ class Growing:
             larger[: len(self._array)] = self._array
             self._array = larger
         self.size = max(self.size, size)
+
+    def keep(self, rows: npt.NDArray[Any]) -> None:
+        """Let go of all places but these."""
+        kept = self.array[rows]
+        self._array = np.full(max(_FIRST, len(kept)), self._fill, self._array.dtype)
+        self._array[: len(kept)] = kept
+        self.size = len(kept)
 
     @property
     def array(self) -> npt.NDArray[Any]:
@@ -63,12 +90,26 @@ class PropertyColumn:
         self._places: dict[Any, int] = {}
         self._members: tuple[Any, ...] = ()
         self._tier: _Tier | None = None
+        self._bitmaps = BitmapIndex()
 
     def append(self, value: Value | None) -> None:
         """Add the value of the next row."""
         stored = 0 if value is None else self._stored(value)
         self._values.append(stored)
         self._absent.append(value is None)
+
+    def extend(self, values: Sequence[Any]) -> None:
+        """Add the values of the next rows, admitted, None where absent."""
+        numbers = None if self._coded else stored_numbers(self.domain, values)
+        if self._coded:
+            places = self._places
+            numbers = [0 if value is None else places.setdefault(value, len(places)) for value in values]
+        if numbers is None:
+            for value in values:
+                self.append(value)
+            return
+        self._values.extend(numbers)
+        self._absent.extend([value is None for value in values])
 
     def _stored(self, value: Any) -> Any:
         if not self._coded:
@@ -81,10 +122,16 @@ class PropertyColumn:
 
     def _code_all(self) -> None:
         listed = Column(self.domain, self._values.array, self._absent.array).to_list()
-        self._coded, self._tier = True, None
+        self._coded, self._tier, self._bitmaps = True, None, BitmapIndex()
         self._values = Growing(np.int32)
         for value in listed:
             self._values.append(0 if value is None else self._places.setdefault(value, len(self._places)))
+
+    def keep(self, rows: Rows) -> None:
+        """Let go of all rows but these, which are numbered anew."""
+        self._values.keep(rows)
+        self._absent.keep(rows)
+        self._tier, self._bitmaps = None, BitmapIndex()
 
     def column(self, rows: npt.NDArray[Any] | None = None) -> Column:
         """Return the values of these rows, or of all."""
@@ -92,6 +139,19 @@ class PropertyColumn:
         if rows is not None:
             values, absent = values[rows], absent[rows]
         return Column(self.domain, values, absent, self._all_members() if self._coded else None)
+
+    @property
+    def arrays(self) -> tuple[npt.NDArray[Any], Bools]:
+        """The stored values, and which are absent."""
+        return self._values.array, self._absent.array
+
+    @property
+    def is_coded(self) -> bool:
+        return self._coded
+
+    def code_of(self, value: Any) -> int:
+        """Return the code of a value in a coded column, -1 where no row has it."""
+        return self._places.get(value, -1)
 
     def value_at(self, row: int) -> Any:
         """Return the value of one row, None where it is absent."""
@@ -106,10 +166,12 @@ class PropertyColumn:
 
     def count(self, test: Satisfies) -> int | None:
         """Return about how many rows satisfy the predicate; None where the index cannot say."""
-        ranges = self._ranges(test)
+        interval = self.interval(test)
+        ranges = self._ranges(test) if interval is None else [self._current_tier().within(interval)]
         if ranges is None:
             return None
-        return sum(stop - start for start, stop in ranges) + len(self._tail())
+        assert self._tier is not None
+        return sum(stop - start for start, stop in ranges) + self._absent.size - self._tier.size
 
     def rows(self, test: Satisfies) -> Rows:
         """Return the rows that satisfy the predicate."""
@@ -121,6 +183,34 @@ class PropertyColumn:
         if len(tail):
             parts.append(tail[predicate_column(test, self.column(tail), negated=False)])
         return np.concatenate(parts) if parts else NO_ROWS
+
+    def interval(self, test: Satisfies) -> Interval | None:
+        """Return the stored values that satisfy the predicate; None where they are no interval."""
+        op, operand = test.predicate.op, test.predicate.operand
+        if self._coded:
+            if op is not Op.EQ or not is_told_apart_by_value(self.domain):
+                return None
+            code = self.code_of(operand)
+            return NOTHING if code < 0 else Interval(code, code)
+        if op not in _COMPARED:
+            return None
+        key: Any = microseconds if self.domain.kind == "time" else _same
+        integers = self._values.array.dtype != np.float64
+        if op is Op.BETWEEN:
+            assert isinstance(operand, tuple)
+            low = _interval(Op.GE, key(operand[0]), integers=integers)
+            high = _interval(Op.LE, key(operand[1]), integers=integers)
+            return NOTHING if NOTHING in (low, high) else Interval(low.low, high.high)
+        return _interval(op, key(operand), integers=integers)
+
+    def narrow(self, found: Words, interval: Interval) -> None:
+        """Take from a bitmap rows whose values are not in the interval, most of them."""
+        self._bitmaps.reach(*self.arrays)
+        self._bitmaps.narrow(found, interval.low, interval.high)
+
+    def within(self, rows: Rows, interval: Interval) -> Rows:
+        """Return those of the rows whose values are in the interval."""
+        return within(rows, *self.arrays, interval.low, interval.high)
 
     def _tail(self) -> Rows:
         assert self._tier is not None
@@ -161,6 +251,28 @@ def _same(value: Any) -> Any:
     return value
 
 
+def _interval(op: Op, constant: Any, *, integers: bool) -> Interval:
+    """Return the interval of array values that satisfy `value op constant`."""
+    op, bound = integer_bound(op, constant) if integers else float_bound(op, constant)
+    if bound is None:
+        return NOTHING
+    match op:
+        case Op.EQ:
+            return Interval(bound, bound)
+        case Op.LE:
+            return Interval(None, bound)
+        case Op.GE:
+            return Interval(bound, None)
+        case Op.LT if integers:
+            return Interval(None, bound - 1) if bound > _SMALLEST else NOTHING
+        case Op.LT:
+            return Interval(None, np.nextafter(bound, -np.inf))
+        case _ if integers:
+            return Interval(bound + 1, None) if bound < _LARGEST else NOTHING
+        case _:
+            return Interval(np.nextafter(bound, np.inf), None)
+
+
 class _Tier:
     """The rows that have a value, ordered by it."""
 
@@ -173,13 +285,12 @@ class _Tier:
 
     def range(self, op: Op, constant: Any) -> tuple[int, int]:
         """Return where in the order the values stand that satisfy `value op constant`."""
-        integers = self.values.dtype != np.float64
-        op, bound = integer_bound(op, constant) if integers else float_bound(op, constant)
-        if bound is None:
-            return 0, 0
-        left = int(np.searchsorted(self.values, bound, "left"))
-        right = int(np.searchsorted(self.values, bound, "right"))
-        size = len(self.values)
-        return {Op.EQ: (left, right), Op.LT: (0, left), Op.LE: (0, right), Op.GT: (right, size), Op.GE: (left, size)}[
-            op
-        ]
+        return self.within(_interval(op, constant, integers=self.values.dtype != np.float64))
+
+    def within(self, interval: Interval) -> tuple[int, int]:
+        """Return where in the order the values of an interval stand."""
+        number = self.values.dtype.type  # a key of another type would have the whole array converted
+        low, high = interval
+        start = 0 if low is None else int(self.values.searchsorted(number(low), "left"))
+        stop = len(self.values) if high is None else int(self.values.searchsorted(number(high), "right"))
+        return start, max(start, stop)

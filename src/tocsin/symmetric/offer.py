@@ -12,10 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from tocsin.errors import BadValue, BindError, EventRejected, FormulaFailed, LanguageError, Violation, shown
-from tocsin.language.formula import ConditionFormula, Resolver, ValueFormula, is_numeric, is_text_like, no_functions
+from tocsin.language.formula import (
+    ConditionFormula,
+    Resolver,
+    Scope,
+    ValueFormula,
+    is_numeric,
+    is_text_like,
+    no_functions,
+)
 from tocsin.language.formula_bind import bind_condition, bind_value
 from tocsin.language.formula_semantics import Row, compute
 from tocsin.schema import EVENT_TYPE, Domain, Event, Value
@@ -61,8 +69,41 @@ class Offer:
         return {name: values if name in meeting.multiple else values[0] for name, values in self.event.values.items()}
 
 
-def bind_offer(document: object, meeting: Meeting, resolve: Resolver = no_functions) -> Offer:
+class Texts(Protocol):
+    """What binds the texts of an offer; analysis.py remembers them."""
+
+    def rule(self, text: str) -> ConditionFormula:
+        """Return the condition that a rule's text says; raises LanguageError."""
+
+    def value(self, text: str) -> ValueFormula:
+        """Return the formula that a dynamic attribute's text says; raises LanguageError."""
+
+    def attribute(self, fresh: DynamicAttribute) -> DynamicAttribute:
+        """Return the attribute to use."""
+
+
+class _FreshTexts:
+    """Binds each text anew."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    def rule(self, text: str) -> ConditionFormula:
+        return bind_condition(text, self.scope)
+
+    def value(self, text: str) -> ValueFormula:
+        return bind_value(text, self.scope)
+
+    def attribute(self, fresh: DynamicAttribute) -> DynamicAttribute:
+        return fresh
+
+
+def bind_offer(
+    document: object, meeting: Meeting, resolve: Resolver = no_functions, *, texts: Texts | None = None
+) -> Offer:
     """Return the offer that a document describes; raises EventRejected with all its violations."""
+    if texts is None:
+        texts = _FreshTexts(meeting.rule_scope(resolve))
     if not isinstance(document, Mapping) or not isinstance(document.get("event", {}), Mapping):
         message = 'an offer is an object such as {"event": {…}, "rules": ["age >= 40"], "dynamic": {"price": "…"}}'
         raise EventRejected([Violation("not an object", None, message)])
@@ -71,8 +112,8 @@ def bind_offer(document: object, meeting: Meeting, resolve: Resolver = no_functi
         for key in document
         if key not in _KEYS
     ]
-    dynamic = _dynamic(document.get("dynamic", {}), document.get("event", {}), meeting, resolve, violations)
-    rules = _rules(document.get("rules", []), meeting, resolve, violations)
+    dynamic = _dynamic(document.get("dynamic", {}), document.get("event", {}), meeting, texts, violations)
+    rules = _rules(document.get("rules", []), texts, violations)
     event = _static(document.get("event", {}), {entry.name for entry in dynamic}, meeting, violations)
     if violations or event is None:
         raise EventRejected(violations)
@@ -99,7 +140,7 @@ def _static(raw: Mapping[str, Any], computed: set[str], meeting: Meeting, violat
 
 
 def _dynamic(
-    given: object, event: Mapping[str, Any], meeting: Meeting, resolve: Resolver, violations: list[Violation]
+    given: object, event: Mapping[str, Any], meeting: Meeting, texts: Texts, violations: list[Violation]
 ) -> tuple[DynamicAttribute, ...]:
     if not isinstance(given, Mapping):
         message = 'dynamic attributes are an object: {"price": "case when … end"}'
@@ -108,14 +149,14 @@ def _dynamic(
     found = []
     for name, text in given.items():
         try:
-            found.append(_dynamic_attribute(name, text, event, given, meeting, resolve))
+            found.append(_dynamic_attribute(name, text, event, given, meeting, texts))
         except LanguageError as error:
             violations.append(Violation("bad value", str(name), f"the dynamic attribute {name}: {error}"))
     return tuple(found)
 
 
 def _dynamic_attribute(
-    name: str, text: object, event: Mapping[str, Any], given: Mapping[str, Any], meeting: Meeting, resolve: Resolver
+    name: str, text: object, event: Mapping[str, Any], given: Mapping[str, Any], meeting: Meeting, texts: Texts
 ) -> DynamicAttribute:
     entry = meeting.event_view.attributes.get(name)
     if entry is None or name == EVENT_TYPE:
@@ -126,12 +167,12 @@ def _dynamic_attribute(
         raise BindError("the event gives its value already; leave out one of the two")
     if not isinstance(text, str):
         raise BindError(f"write the formula as text; {shown(text)} is none")
-    formula = bind_value(text, meeting.rule_scope(resolve))
+    formula = texts.value(text)
     if both := sorted(set(formula.names) & set(given)):
         raise BindError(f"{both[0]} is computed too; a dynamic attribute cannot depend on another")
     if not _fits(formula.domain, entry.domain):
         raise BindError(f"the formula gives values of another kind than {name} has ({entry.domain.kind})")
-    return DynamicAttribute(name, formula, entry.domain)
+    return texts.attribute(DynamicAttribute(name, formula, entry.domain))
 
 
 def _fits(found: Domain, wanted: Domain) -> bool:
@@ -140,18 +181,15 @@ def _fits(found: Domain, wanted: Domain) -> bool:
     return is_text_like(found) if is_text_like(wanted) else found.kind == wanted.kind
 
 
-def _rules(
-    given: object, meeting: Meeting, resolve: Resolver, violations: list[Violation]
-) -> tuple[ConditionFormula, ...]:
-    texts = [given] if isinstance(given, str) else given
-    if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
+def _rules(given: object, texts: Texts, violations: list[Violation]) -> tuple[ConditionFormula, ...]:
+    listed = [given] if isinstance(given, str) else given
+    if not isinstance(listed, Sequence) or not all(isinstance(text, str) for text in listed):
         violations.append(Violation("bad value", None, 'rules are a list of texts: ["age >= 40"]'))
         return ()
     found = []
-    scope = meeting.rule_scope(resolve)
-    for number, text in enumerate(texts, 1):
+    for number, text in enumerate(listed, 1):
         try:
-            found.append(bind_condition(text, scope))
+            found.append(texts.rule(text))
         except LanguageError as error:
             violations.append(Violation("bad value", None, f"rule {number}: {error}"))
     return tuple(found)

@@ -1,4 +1,4 @@
-"""The planner: whether an offer's rules or the subscribers' conditions are looked at first, and why.
+"""The planner: how the subscribers that an offer may match are found first, and why.
 
 Each indexed predicate of a rule tells exactly how many subscribers satisfy it; how many conditions an offer satisfies is
 only known from earlier offers with the same dynamic attributes. The costs are in rows touched, so that the same history
@@ -20,41 +20,73 @@ FIRST_GUESS = 0.1  # of the subscribers' conditions hold for an offer, before an
 ENGINE_ROWS = 2_000  # what asking the static index costs, in rows touched, before its matches
 RULE_ROWS = 2  # what a row found by a rule's index costs: such rows come out of order
 CHECK_ROWS = 4  # what checking one row's conditions costs, in rows touched
+BITMAP_ROWS = 1_000  # what using bitmaps costs, before the first row
+ROWS_A_BITMAP = 2_000  # rows that one bitmap decides at the cost of touching one
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """What was compared: the most selective rule that an index can look up, and the costs in rows touched."""
+
+    predicate: Satisfies
+    fewest: int
+    subscribers: int
+    expected: float
+    by_order: float
+    by_bitmaps: float
+    by_static: float
+
+    def __str__(self) -> str:
+        found = f"{render(self.predicate.predicate)} holds for {self.fewest:,} of {self.subscribers:,} subscribers"
+        if self.by_static < min(self.by_order, self.by_bitmaps):
+            found += f", but {self.expected:,.0f} conditions are expected to hold"
+        return (
+            f"{found}; about {self.by_order:,.0f} rows to touch by its order, {self.by_bitmaps:,.0f} by bitmaps, "
+            f"{self.by_static:,.0f} by conditions"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What comes first, and why, in words. `access` is the rule's predicate by which subscribers are found."""
+    """What comes first, and why. `access` is the rule's predicate by whose order subscribers are found.
+
+    Where rules come first and there is no such predicate, bitmaps of all rules and conditions are used together.
+    """
 
     first: str  # "static" or "rules"
     access: Satisfies | None
-    why: str
+    reason: Weighed | str
+
+    @property
+    def why(self) -> str:
+        """The reason in words."""
+        return f"{self.first} first: {self.reason}"
 
 
 def choose(
     offer: Offer, rules: tuple[Test, ...], columns: Mapping[str, PropertyColumn], subscribers: int, static_share: float
 ) -> Plan:
-    """Return the cheaper of the two orders."""
+    """Return the cheapest of the three ways."""
     counted = [
         (count, predicate)
         for predicate in _predicates(rules)
         if predicate.name in columns and (count := columns[predicate.name].count(predicate)) is not None
     ]
-    expected = static_share * subscribers
     if not counted:
-        reason = "no rule can be looked up in the index" if offer.rules else "the offer has no rules"
-        return Plan("static", None, f"static first: {reason}")
+        return Plan(
+            "static", None, "no rule can be looked up in the index" if offer.rules else "the offer has no rules"
+        )
+    expected = static_share * subscribers
     fewest, access = min(counted, key=lambda pair: pair[0])
     share = prod(min(count, subscribers) / max(subscribers, 1) for count, _ in counted)
-    by_rules = RULE_ROWS * fewest * len(counted) + CHECK_ROWS * share * subscribers
+    by_order = RULE_ROWS * fewest * len(counted) + CHECK_ROWS * share * subscribers
+    filters = 2 * (len(counted) + len(offer.event.values))
+    by_bitmaps = BITMAP_ROWS + filters * subscribers / ROWS_A_BITMAP + CHECK_ROWS * share * expected
     by_static = ENGINE_ROWS + expected * (1 + len(counted))
-    found = f"{render(access.predicate)} holds for {fewest:,} of {subscribers:,} subscribers"
-    compared = f"about {by_rules:,.0f} rows to touch by rules, {by_static:,.0f} by conditions"
-    if by_rules < by_static:
-        return Plan("rules", access, f"rules first: {found}; {compared}")
-    return Plan(
-        "static", None, f"static first: {found}, but {expected:,.0f} conditions are expected to hold; {compared}"
-    )
+    weighed = Weighed(access, fewest, subscribers, expected, by_order, by_bitmaps, by_static)
+    if by_static < min(by_order, by_bitmaps):
+        return Plan("static", None, weighed)
+    return Plan("rules", access if by_order <= by_bitmaps else None, weighed)
 
 
 def _predicates(rules: tuple[Test, ...]) -> Iterator[Satisfies]:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tocsin.errors import BadDefinition, DuplicateName, FormulaFailed, UnknownName
-from tocsin.language.formula import Function, Scope, ValueFormula
+from tocsin.language.formula import Body, Function, Scope, ValueFormula
 from tocsin.language.formula_bind import bind_value
 from tocsin.language.formula_columns import Column, column_of
 from tocsin.language.formula_semantics import compute, returned
@@ -129,7 +129,8 @@ class Programs:
             def bulk(columns: Sequence[Column]) -> Column:
                 return self._callable_bulk(program, made[0], columns)
 
-        made.append(Function(program.name, parameters, program.returns, scalar, bulk))
+        body = None if program.expression is None else Body(tuple(program.parameters), program.formula)
+        made.append(Function(program.name, parameters, program.returns, scalar, bulk, body))
         return made[0]
 
     def _expression_bulk(self, program: Program, function: Function, columns: Sequence[Column]) -> Column:

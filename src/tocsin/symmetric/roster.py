@@ -7,11 +7,13 @@ of a subscriber that left is marked, and rows are numbered anew when a quarter o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from tocsin.errors import DuplicateSubscription, UnknownSubscription
 from tocsin.language.bind import bind
@@ -23,12 +25,55 @@ from tocsin.schema import Event
 from tocsin.symmetric.columns import Growing, PropertyColumn, Rows
 from tocsin.symmetric.meeting import Meeting
 from tocsin.symmetric.subscriber import Subscriber, SubscriberId
-from tocsin.symmetric.wants import Wants
+from tocsin.symmetric.wants import Bound, Wants
 
 DEAD_SHARE = 0.25  # of the rows, before they are numbered anew
 FEWEST_DEAD = 1_000
 MOST_INDEXES = 8  # sets of dynamic attributes with an engine of their own; the one used least recently gives way
 _PLAIN = (bool, int, float, str)
+
+
+@dataclass(slots=True)
+class Batch:
+    """Subscribers to be held at once: admitted properties by column, and conditions by the bounds that they are."""
+
+    ids: list[SubscriberId]
+    parts: list[tuple[ConditionFormula, ...]]
+    properties: dict[str, list[Any]]
+    bounds: Sequence[Bound]
+    bound_rows: Rows  # counted from the first of the batch
+    bound_numbers: npt.NDArray[Any]  # of `bounds`
+
+
+class Ids:
+    """The ids of subscribers by row; those that are numbers are also in an array, from which many are told at once."""
+
+    def __init__(self, listed: Iterable[SubscriberId] = ()) -> None:
+        self._listed: list[SubscriberId] = []
+        self._numbers: Growing | None = Growing(np.int64)
+        self.extend(list(listed))
+
+    def extend(self, ids: list[SubscriberId]) -> None:
+        """Add the ids of the next rows."""
+        self._listed += ids
+        if self._numbers is not None:
+            if all(type(id) is int and -(2**63) <= id < 2**63 for id in ids):
+                self._numbers.extend(ids)
+            else:
+                self._numbers = None
+
+    def of(self, rows: Rows) -> list[SubscriberId]:
+        """Return the ids of these rows."""
+        if self._numbers is not None:
+            found: list[SubscriberId] = self._numbers.array[rows].tolist()
+            return found
+        return list(map(self._listed.__getitem__, rows.tolist()))
+
+    def __getitem__(self, row: int) -> SubscriberId:
+        return self._listed[row]
+
+    def __len__(self) -> int:
+        return len(self._listed)
 
 
 class Roster:
@@ -37,12 +82,9 @@ class Roster:
     def __init__(self, meeting: Meeting) -> None:
         self.meeting = meeting
         self.rebuilds = 0
-        self._clear()
-
-    def _clear(self) -> None:
         self.wants = Wants(self.meeting)
         self.properties = {name: PropertyColumn(domain) for name, domain in self.meeting.property_domains.items()}
-        self.ids: list[SubscriberId] = []
+        self.ids = Ids()
         self._row_of: dict[SubscriberId, int] = {}
         self._parts: list[tuple[ConditionFormula, ...]] = []
         self._live = Growing(np.bool_, False)
@@ -56,7 +98,7 @@ class Roster:
             raise DuplicateSubscription(subscriber.id)
         row = len(self.ids)
         self._row_of[subscriber.id] = row
-        self.ids.append(subscriber.id)
+        self.ids.extend([subscriber.id])
         self._parts.append(subscriber.parts)
         self._live.append(True)
         for name, column in self.properties.items():
@@ -65,6 +107,20 @@ class Roster:
         for dynamic, engine in self._engines.items():
             node = _joined(self.wants.static_nodes(subscriber, dynamic))
             engine.add(row, bind(Subscription((), node), self.meeting.lenient_schema))
+
+    def extend(self, batch: Batch) -> None:
+        """Hold many subscribers, whose conditions are bounds alone and whose ids are new."""
+        start = len(self.ids)
+        self.ids.extend(batch.ids)
+        self._row_of.update(zip(batch.ids, range(start, len(self.ids)), strict=True))
+        self._parts += batch.parts
+        self._live.extend(np.ones(len(batch.ids), np.bool_))
+        for name, column in self.properties.items():
+            column.extend(batch.properties[name])
+        self.wants.extend(len(batch.ids), batch.bounds, batch.bound_rows, batch.bound_numbers)
+        for dynamic, engine in self._engines.items():
+            errors = engine.load(self._documents(dynamic, range(start, len(self.ids))))
+            assert not errors, errors[0]
 
     def remove(self, id: SubscriberId) -> None:
         """Let go of a subscriber; raises UnknownSubscription."""
@@ -80,10 +136,19 @@ class Roster:
             self._rebuild()
 
     def _rebuild(self) -> None:
-        staying = list(self)
-        self._clear()
-        for subscriber in staying:
-            self.add(subscriber)
+        """Number the rows anew. The engines, which number them as before, are made again when they are next needed."""
+        rows = self.all_rows()
+        listed = rows.tolist()
+        staying = self.ids.of(rows)
+        self.ids = Ids(staying)
+        self._parts = [self._parts[row] for row in listed]
+        self._row_of = {id: row for row, id in enumerate(staying)}
+        for column in self.properties.values():
+            column.keep(rows)
+        self.wants.keep(rows)
+        self._live = Growing(np.bool_, False)
+        self._live.extend(np.ones(len(rows), np.bool_))
+        self._engines.clear()
         self.rebuilds += 1
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -135,16 +200,16 @@ class Roster:
 
     def _built(self, dynamic: frozenset[str]) -> ColumnarMatcher:
         engine = ColumnarMatcher(self.meeting.lenient_schema)
-        errors = engine.load(self._documents(dynamic))
+        errors = engine.load(self._documents(dynamic, self._row_of.values()))
         assert not errors, errors[0]
         return engine
 
-    def _documents(self, dynamic: frozenset[str]) -> Iterator[bytes]:
+    def _documents(self, dynamic: frozenset[str], rows: Iterable[int]) -> Iterator[bytes]:
         """Yield the static part of each subscriber in the bulk form where it can be, else as a tree."""
         known: dict[int, list[Node]] = {}  # equal parts are one object where subscribers were loaded in bulk
         own = self.wants.own
         encode = msgspec.json.Encoder().encode
-        for row in self._row_of.values():
+        for row in rows:
             nodes: list[Node] = []
             for part in self._parts[row]:
                 found = known.get(id(part))

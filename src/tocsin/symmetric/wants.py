@@ -8,7 +8,7 @@ floats; texts are numbered. Parts that are no interval are evaluated as formulas
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from tocsin.language.formula_semantics import is_true
 from tocsin.language.formula_vector import condition_column
 from tocsin.language.syntax import Node, Op, Predicate
 from tocsin.schema import Domain, HierarchicalDomain, Value
+from tocsin.symmetric.bitmaps import BitmapIndex, Words, between_bounds, within
 from tocsin.symmetric.columns import Growing, Rows
 from tocsin.symmetric.meeting import Meeting
 from tocsin.symmetric.relax import relaxed
@@ -64,6 +65,9 @@ class Wants:
         self.size = 0
         self._low: dict[str, Growing] = {}
         self._high: dict[str, Growing] = {}
+        self._low_bits: dict[str, BitmapIndex] = {}  # only of attributes that some row bounds on this side
+        self._high_bits: dict[str, BitmapIndex] = {}
+        self._all_present = Growing(np.bool_, False)
         self._texts: dict[str, dict[str, int]] = {}
         self._parts: dict[int, tuple[Part, ...]] = {}
         self._has_parts = Growing(np.bool_, False)
@@ -84,26 +88,68 @@ class Wants:
             else:
                 number = self._numbers.setdefault(formula, len(self._numbers))
                 parts.append(Part(number, formula, node, exact))
-        self.append_prepared(bounds, tuple(parts))
-
-    def append_prepared(self, bounds: Iterable[Bound], parts: tuple[Part, ...] = ()) -> None:
-        """Add the next row by its bounds and other parts."""
         row = self.size
         self.size += 1
         for attribute, low, high in bounds:
-            if attribute not in self._low:
-                self._low[attribute], self._high[attribute] = Growing(np.float64, -np.inf), Growing(np.float64, np.inf)
-            lows, highs = self._low[attribute], self._high[attribute]
-            lows.reach(row + 1)
-            highs.reach(row + 1)
-            lows.array[row], highs.array[row] = max(lows.array[row], low), min(highs.array[row], high)
+            lows, highs = self._bounds(attribute, low, high)
+            lows[row], highs[row] = max(lows[row], low), min(highs[row], high)
         self._has_parts.append(bool(parts))
         if parts:
-            self._parts[row] = parts
+            self._parts[row] = tuple(parts)
+
+    def extend(self, size: int, bounds: Sequence[Bound], rows: Rows, which: npt.NDArray[Any]) -> None:
+        """Add the conditions of the next rows: of row rows[i], counted from here, the bound bounds[which[i]]."""
+        start = self.size
+        self.size += size
+        self._has_parts.reach(self.size)
+        low, high = np.array([one.low for one in bounds]), np.array([one.high for one in bounds])
+        for attribute in dict.fromkeys(one.attribute for one in bounds):
+            mine = np.array([one.attribute == attribute for one in bounds])
+            chosen = mine[which]
+            if chosen.any():
+                lows, highs = self._bounds(attribute, float(low[mine].max()), float(high[mine].min()))
+                np.maximum.at(lows, start + rows[chosen], low[which[chosen]])
+                np.minimum.at(highs, start + rows[chosen], high[which[chosen]])
+
+    def _bounds(self, attribute: str, low: float, high: float) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Return the arrays of an attribute's bounds, now that some row has such a low and high."""
+        if attribute not in self._low:
+            self._low[attribute], self._high[attribute] = Growing(np.float64, -np.inf), Growing(np.float64, np.inf)
+        if low != -np.inf:
+            self._low_bits.setdefault(attribute, BitmapIndex())
+        if high != np.inf:
+            self._high_bits.setdefault(attribute, BitmapIndex())
+        return self._reached(self._low[attribute]), self._reached(self._high[attribute])
 
     def forget(self, row: int) -> None:
         """Let go of what a row keeps beside the arrays."""
         self._parts.pop(row, None)
+
+    def keep(self, rows: Rows) -> None:
+        """Let go of all rows but these, which are numbered anew."""
+        for bounds in (self._low, self._high):
+            for growing in bounds.values():
+                growing.reach(self.size)
+                growing.keep(rows)
+        self._has_parts.keep(rows)
+        self._parts = {row: self._parts[old] for row, old in enumerate(rows.tolist()) if old in self._parts}
+        self._low_bits = {attribute: BitmapIndex() for attribute in self._low_bits}
+        self._high_bits = {attribute: BitmapIndex() for attribute in self._high_bits}
+        self.size = len(rows)
+        self._all_present = Growing(np.bool_, False)
+
+    def bounds_of(self, formulas: Iterable[ConditionFormula]) -> list[Bound] | None:
+        """Return the bounds that these parts are, whatever one's own properties; None where one is no bound."""
+        found: list[Bound] = []
+        for formula in formulas:
+            if not self.own.isdisjoint(formula.names):
+                return None
+            node, exact = relaxed(formula.root, {}, self.own, frozenset())
+            bound = self.bound_of(node) if exact else None
+            if bound is None:
+                return None
+            found.append(bound)
+        return found
 
     def bound_of(self, node: Node) -> Bound | None:
         """Return the bound that a predicate is; None where it is none."""
@@ -150,6 +196,55 @@ class Wants:
         """Return predicates on static attributes that hold whenever the subscriber's condition may hold."""
         return [relaxed(part.root, subscriber.properties, self.own, dynamic).node for part in subscriber.parts]
 
+    # --- rows by their bounds ------------------------------------------------------------------------------------------
+
+    def narrow(self, found: Words, attributes: Iterable[str], offer_row: Mapping[str, Any]) -> None:
+        """Take from a bitmap rows that the offer's values are out of bounds for, most of them."""
+        for attribute in attributes:
+            keys = self._wanted_keys(attribute, offer_row)
+            if keys is None:
+                continue
+            below, above = keys
+            for bits, bounds, low, high in (
+                (self._low_bits.get(attribute), self._low, None, below),
+                (self._high_bits.get(attribute), self._high, above, None),
+            ):
+                if bits is not None:
+                    bits.reach(self._reached(bounds[attribute]), self._reached(self._all_present))
+                    bits.narrow(found, low, high)
+
+    def refine(self, rows: Rows, attributes: Iterable[str], offer_row: Mapping[str, Any]) -> tuple[Rows, list[str]]:
+        """Return the rows that the offer's values are within the bounds of, and the attributes that could not be told."""
+        unsure: list[str] = []
+        for attribute in attributes:
+            if attribute not in self._low:
+                continue
+            keys = self._wanted_keys(attribute, offer_row)
+            if keys is None:
+                unsure.append(attribute)
+                continue
+            below, above = keys
+            present = self._reached(self._all_present)
+            if attribute in self._low_bits:
+                rows = within(rows, self._reached(self._low[attribute]), present, None, below)
+            if attribute in self._high_bits:
+                rows = within(rows, self._reached(self._high[attribute]), present, above, None)
+        return rows, unsure
+
+    def _wanted_keys(self, attribute: str, offer_row: Mapping[str, Any]) -> tuple[float, float] | None:
+        """Return what a row's low may be at most, and its high at least; None where no float says so."""
+        if attribute not in self._low:
+            return None
+        value = offer_row.get(attribute)
+        if value is None:
+            return -math.inf, math.inf
+        key = self._key(attribute, self.meeting.event_domains[attribute], value)
+        return None if key is None else (key, key)
+
+    def _reached(self, growing: Growing) -> npt.NDArray[Any]:
+        growing.reach(self.size)
+        return growing.array
+
     # --- checking -----------------------------------------------------------------------------------------------------
 
     def check(
@@ -176,7 +271,8 @@ class Wants:
             if attribute in self._low:
                 holds &= self._within(attribute, rows, offer_row, computed, doubtful)
         by_part: dict[int, tuple[Part, list[int]]] = {}
-        for place in np.flatnonzero(holds & self._has_parts.array[rows]).tolist():
+        with_parts = np.flatnonzero(holds & self._has_parts.array[rows]).tolist() if self._parts else []
+        for place in with_parts:
             for part in self._parts[int(rows[place])]:
                 names = part.formula.names
                 decided = found_statically and part.exact and computed.keys().isdisjoint(names)
@@ -194,34 +290,36 @@ class Wants:
         computed: Mapping[str, Column],
         doubtful: Bools,
     ) -> Bools:
-        self._low[attribute].reach(self.size)
-        self._high[attribute].reach(self.size)
-        low, high = self._low[attribute].array[rows], self._high[attribute].array[rows]
-        free: Bools = (low == -np.inf) & (high == np.inf)
-        domain = self.meeting.event_domains[attribute]
-        if attribute not in computed:
-            value = offer_row.get(attribute)
-            if value is None:
-                return free
-            key = self._key(attribute, domain, value)
-            if key is None:  # a number that no float is: the definition tells
-                doubtful |= ~free
-                return np.ones(len(rows), np.bool_)
-            wanted: Bools = (low <= key) & (key <= high)
-            return wanted
-        keys, present, inexact = self._keys(attribute, computed[attribute])
-        doubtful |= inexact & ~free
-        held: Bools = inexact | free | (present & (low <= keys) & (keys <= high))
-        return held
+        lows, highs = self._reached(self._low[attribute]), self._reached(self._high[attribute])
+        if attribute in computed:
+            keys, present, inexact = self._keys(attribute, computed[attribute])
+            if inexact is None:
+                return between_bounds(rows, lows, highs, keys, present)
+            low, high = lows[rows], highs[rows]
+            free: Bools = (low == -np.inf) & (high == np.inf)
+            doubtful |= inexact & ~free
+            held: Bools = inexact | free | (present & (low <= keys) & (keys <= high))
+            return held
+        low, high = lows[rows], highs[rows]
+        free = (low == -np.inf) & (high == np.inf)
+        value = offer_row.get(attribute)
+        if value is None:
+            return free
+        key = self._key(attribute, self.meeting.event_domains[attribute], value)
+        if key is None:  # a number that no float is: the definition tells
+            doubtful |= ~free
+            return np.ones(len(rows), np.bool_)
+        wanted: Bools = (low <= key) & (key <= high)
+        return wanted
 
-    def _keys(self, attribute: str, column: Column) -> tuple[npt.NDArray[np.float64], Bools, Bools]:
-        """Return the keys of a computed column, where it has a value, and where no float is exactly that."""
+    def _keys(self, attribute: str, column: Column) -> tuple[npt.NDArray[np.float64], Bools, Bools | None]:
+        """Return the keys of a computed column, where it has a value, and where no float is exactly that (None: nowhere)."""
         present = ~column.absent
         if column.members is None:
-            inexact = present & ((column.values > EXACT) | (column.values < -EXACT))
             if column.values.dtype == np.float64:
-                inexact[:] = False
-            return column.values.astype(np.float64), present, inexact
+                return column.values, present, None
+            inexact = present & ((column.values > EXACT) | (column.values < -EXACT))
+            return column.values.astype(np.float64), present, inexact if inexact.any() else None
         members: tuple[Any, ...] = column.members
         listed = [None if v is None else self._key(attribute, column.domain, v) for v in members]
         keys = np.array([np.nan if key is None else key for key in listed], np.float64)[column.values]

@@ -1,0 +1,138 @@
+"""Conditions by their templates: a text that differs from an earlier one in its constants only is not parsed again.
+
+    age between 23 and 31        the template is: age between # and #
+    region = 'north'             region = ''
+
+The template of a conjunction of comparisons with constants is remembered when such a text is first bound; a later text of
+that template gets its own constants, checked against their domains as ever. Every other text is bound in full, and
+remembered as a whole. What is wrong with a text is said by formula_bind.py alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tocsin.errors import LanguageError
+from tocsin.language.formula import ConditionFormula, Every, Satisfies, Scope, Test
+from tocsin.language.formula_bind import bind_condition
+from tocsin.language.operands import canonical_operand
+from tocsin.language.syntax import And, Node, Op, Predicate
+from tocsin.schema import ViewAttribute
+
+MOST = 1_024  # texts, and templates, remembered
+_CONSTANT = re.compile(r"'([^']*)'|(?<![\w.'\"])([0-9]{1,15})(?![\w.'\"])")
+_ONE = frozenset({Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE})
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """A bound conjunction of comparisons, whose constants are to be replaced in the order of the text."""
+
+    predicates: tuple[Predicate, ...]  # as written
+    tests: tuple[Satisfies, ...]
+    names: tuple[str, ...]
+    is_conjunction: bool
+
+    def bind(self, constants: list[Any]) -> ConditionFormula:
+        """Return the condition with these constants; raises LanguageError where one is not of its domain."""
+        given = iter(constants)
+        nodes: list[Node] = []
+        tests: list[Test] = []
+        for predicate, test in zip(self.predicates, self.tests, strict=True):
+            operand = (next(given), next(given)) if predicate.op is Op.BETWEEN else next(given)
+            node = Predicate(predicate.attribute, predicate.op, operand)
+            attribute = ViewAttribute(
+                predicate.attribute, test.domain, False, multiple=test.multiple, ever_multiple=test.multiple
+            )
+            nodes.append(node)
+            canonical = canonical_operand(node, attribute)
+            tests.append(
+                Satisfies(test.name, Predicate(node.attribute, node.op, canonical), test.domain, test.multiple)
+            )
+        if self.is_conjunction:
+            return ConditionFormula(And(tuple(nodes)), Every(tuple(tests)), self.names)
+        return ConditionFormula(nodes[0], tests[0], self.names)
+
+
+class ConditionTemplates:
+    """Binds conditions in one scope. Not safe to share among threads."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.parsed = 0  # texts that were bound in full
+        self._texts: OrderedDict[str, ConditionFormula] = OrderedDict()
+        self._templates: OrderedDict[str, _Template | None] = OrderedDict()
+
+    def bind(self, text: str) -> ConditionFormula:
+        """Return the condition of the text; raises LanguageError, as bind_condition does."""
+        known = self._texts.get(text)
+        if known is None:
+            known = self._by_template(text) or self._in_full(text)
+            _remember(self._texts, text, known)
+        else:
+            self._texts.move_to_end(text)
+        return known
+
+    def _by_template(self, text: str) -> ConditionFormula | None:
+        constants: list[Any] = []
+        template = self._templates.get(_CONSTANT.sub(lambda found: _taken(found, constants), text))
+        if template is None:
+            return None
+        try:
+            return template.bind(constants)
+        except LanguageError:
+            return None  # binding in full says where in the text
+
+    def _in_full(self, text: str) -> ConditionFormula:
+        self.parsed += 1
+        bound = bind_condition(text, self.scope)
+        constants: list[Any] = []
+        shape = _CONSTANT.sub(lambda found: _taken(found, constants), text)
+        if constants and shape not in self._templates:
+            template = _template_of(bound)
+            # Constants that differ from one another show which is which.
+            if template is not None and len(set(constants)) == len(constants) and template_fits(template, constants):
+                _remember(self._templates, shape, template)
+        return bound
+
+
+def _taken(found: re.Match[str], constants: list[Any]) -> str:
+    text = found[1]
+    constants.append(int(found[2]) if text is None else text)
+    return "#" if text is None else "''"
+
+
+def _remember(kept: OrderedDict[str, Any], key: str, value: Any) -> None:
+    kept[key] = value
+    if len(kept) > MOST:
+        kept.popitem(last=False)
+
+
+def _template_of(bound: ConditionFormula) -> _Template | None:
+    """Return the template of a conjunction of comparisons with constants; None for any other condition."""
+    source = bound.source.parts if isinstance(bound.source, And) else (bound.source,)
+    tests = bound.root.parts if isinstance(bound.root, Every) else (bound.root,)
+    predicates = [part for part in source if isinstance(part, Predicate) and part.op in (*_ONE, Op.BETWEEN)]
+    satisfied = [test for test in tests if isinstance(test, Satisfies)]
+    if not predicates or len(predicates) != len(source) or len(satisfied) != len(tests):
+        return None
+    plain = tuple(replace(predicate, span=None, operand_span=None, attribute_span=None) for predicate in predicates)
+    return _Template(plain, tuple(satisfied), bound.names, isinstance(bound.source, And))
+
+
+def template_fits(template: _Template, constants: list[Any]) -> bool:
+    """Return whether the template's own constants are those of the text, in its order."""
+    return [(type(one), one) for one in _operands(template)] == [(type(one), one) for one in constants]
+
+
+def _operands(template: _Template) -> Iterator[Any]:
+    for predicate in template.predicates:
+        if predicate.op is Op.BETWEEN:
+            assert isinstance(predicate.operand, tuple)
+            yield from predicate.operand
+        else:
+            yield predicate.operand

@@ -1,0 +1,205 @@
+"""Bitmaps over a column: which rows may have a value in an interval, by a few operations per 64 rows.
+
+The values are divided into at most 64 buckets of about equal size, and for each bucket there is a bitmap of the rows
+whose value is in it or in one below. So the rows of an interval, and a few beside it that share the outermost buckets,
+are one bitmap less another. Whoever asks looks at the values themselves afterwards (`within`). Absent rows are in none.
+"""
+
+# Numba checks the arithmetic of kernels; its intrinsics have no signatures for mypy.
+# mypy: disable-error-code="call-arg, unreachable"
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.index.jit import lean_kernel
+from tocsin.matching.columnar.bits import ALL, ONE, count_ones, count_zeros
+
+Words = npt.NDArray[np.uint64]
+Rows = npt.NDArray[np.int64]
+
+BUCKETS = 64
+_SAMPLE = 20_000
+_FIRST_WORDS = 16
+_SLACK = 2  # how much longer than when its buckets were chosen a column may be
+
+
+class BitmapIndex:
+    """The bitmaps of one column; `reach` brings them up to the column's length, and must come before `narrow`."""
+
+    def __init__(self) -> None:
+        self.size = 0  # rows that the bitmaps know
+        self._chosen_at = 0
+        self._bounds: npt.NDArray[Any] = np.zeros(0)
+        self._bits: Words = np.zeros((1, _FIRST_WORDS), np.uint64)
+
+    def reach(self, values: npt.NDArray[Any], absent: npt.NDArray[np.bool_]) -> None:
+        """Take in the rows that came since; buckets are chosen anew when the column is twice as long."""
+        size = len(values)
+        if size == self.size:
+            return
+        if size > _SLACK * self._chosen_at or self._bounds.dtype != values.dtype:
+            self._choose(values, absent)
+        words = (size + 63) // 64
+        if words > self._bits.shape[1]:
+            wider = np.zeros((len(self._bits), max(words, self._bits.shape[1] * 3 // 2)), np.uint64)
+            wider[:, : self._bits.shape[1]] = self._bits
+            self._bits = wider
+        _set_bits(self._bits, self._bounds, values, absent, self.size, size)
+        self.size = size
+
+    def _choose(self, values: npt.NDArray[Any], absent: npt.NDArray[np.bool_]) -> None:
+        """Choose buckets by a sample at equal distances; each bound is the last value of its bucket."""
+        step = max(1, len(values) // _SAMPLE)
+        sample = np.sort(values[::step][~absent[::step]])
+        places = np.unique(np.linspace(0, max(len(sample) - 1, 0), BUCKETS + 1)[1:-1].astype(np.int64))
+        self._bounds = np.unique(sample[places]) if len(sample) else sample
+        distinct = np.unique(sample)
+        if len(distinct) < BUCKETS:
+            self._bounds = distinct[:-1]
+        self._bits = np.zeros((len(self._bounds) + 1, max((len(values) + 63) // 64, _FIRST_WORDS)), np.uint64)
+        self.size, self._chosen_at = 0, max(len(values), 64)
+
+    def narrow(self, found: Words, low: Any, high: Any) -> None:
+        """Take from `found` (a bit for each row) rows whose values are not from low to high; None is no bound."""
+        number = self._bounds.dtype.type
+        top = len(self._bounds) if high is None else int(self._bounds.searchsorted(number(high)))
+        below = -1 if low is None else int(self._bounds.searchsorted(number(low))) - 1
+        if below < 0:
+            _keep(found, self._bits[top])
+        else:
+            _keep_between(found, self._bits[top], self._bits[below])
+
+
+@lean_kernel
+def _set_bits(
+    bits: Words,
+    bounds: npt.NDArray[Any],
+    values: npt.NDArray[Any],
+    absent: npt.NDArray[np.bool_],
+    start: int,
+    stop: int,
+) -> None:
+    """Set, for each row from start to stop that has a value, its bit in the bitmaps of its bucket and of those above."""
+    buckets = bits.shape[0]
+    for row in range(start, stop):
+        if absent[row]:
+            continue
+        value = values[row]
+        low, high = 0, len(bounds)
+        while low < high:
+            middle = (low + high) >> 1
+            if bounds[middle] < value:
+                low = middle + 1
+            else:
+                high = middle
+        word, bit = row >> 6, ONE << np.uint64(row & 63)
+        for bucket in range(low, buckets):
+            bits[bucket, word] |= bit
+
+
+@lean_kernel
+def _keep(found: Words, upper: Words) -> None:
+    for word in range(len(found)):
+        found[word] &= upper[word]
+
+
+@lean_kernel
+def _keep_between(found: Words, upper: Words, lower: Words) -> None:
+    """Keep what is in `upper` and not in `lower`."""
+    for word in range(len(found)):
+        found[word] &= upper[word] & ~lower[word]
+
+
+def every_row(size: int) -> Words:
+    """Return a bitmap with the bits of the rows below size."""
+    found = np.full((size + 63) // 64, ALL)
+    if size & 63:
+        found[-1] = np.uint64((1 << (size & 63)) - 1)
+    return found
+
+
+def rows_of(found: Words) -> Rows:
+    """Return the rows whose bits are set, in order."""
+    rows: Rows = np.empty(_count(found), np.int64)
+    _extract(found, rows)
+    return rows
+
+
+@lean_kernel
+def _count(found: Words) -> int:
+    total = 0
+    for word in range(len(found)):
+        total += count_ones(found[word])
+    return total
+
+
+@lean_kernel
+def _extract(found: Words, rows: Rows) -> None:
+    at = 0
+    for word in range(len(found)):
+        bits = found[word]
+        while bits:
+            rows[at] = word * 64 + count_zeros(bits)
+            at += 1
+            bits &= bits - ONE
+
+
+def within(rows: Rows, values: npt.NDArray[Any], absent: npt.NDArray[np.bool_], low: Any, high: Any) -> Rows:
+    """Return those of the rows that have a value from low to high; None is no bound."""
+    kept = np.empty(len(rows), np.int64)
+    number = values.dtype.type
+    lowest = number(0) if low is None else number(low)
+    highest = number(0) if high is None else number(high)
+    return kept[: _within(rows, values, absent, lowest, highest, low is not None, high is not None, kept)]
+
+
+@lean_kernel
+def _within(
+    rows: Rows,
+    values: npt.NDArray[Any],
+    absent: npt.NDArray[np.bool_],
+    low: Any,
+    high: Any,
+    bounded_below: bool,
+    bounded_above: bool,
+    kept: Rows,
+) -> int:
+    count = 0
+    for row in rows:
+        value = values[row]
+        if absent[row] or (bounded_below and value < low) or (bounded_above and value > high):
+            continue
+        kept[count] = row
+        count += 1
+    return count
+
+
+def between_bounds(
+    rows: Rows, low: npt.NDArray[np.float64], high: npt.NDArray[np.float64], keys: npt.NDArray[np.float64],
+    present: npt.NDArray[np.bool_],
+) -> npt.NDArray[np.bool_]:  # fmt: skip
+    """Return for which rows the key is within the row's bounds; without a key, only for rows that have none."""
+    holds = np.empty(len(rows), np.bool_)
+    _between_bounds(rows, low, high, keys, present, holds)
+    return holds
+
+
+@lean_kernel
+def _between_bounds(
+    rows: Rows,
+    low: npt.NDArray[np.float64],
+    high: npt.NDArray[np.float64],
+    keys: npt.NDArray[np.float64],
+    present: npt.NDArray[np.bool_],
+    holds: npt.NDArray[np.bool_],
+) -> None:
+    for at in range(len(rows)):
+        least, most = low[rows[at]], high[rows[at]]
+        if present[at]:
+            holds[at] = least <= keys[at] <= most
+        else:
+            holds[at] = least == -np.inf and most == np.inf
