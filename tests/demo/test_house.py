@@ -9,6 +9,7 @@ import pytest
 from tocsin.demo.house import House
 from tocsin.errors import TocsinError
 from tocsin.language import bind, evaluate
+from tocsin.language.documents import from_document
 from tocsin.pipeline.stores import open_store
 from tocsin.store.notifications import Matches, record_matches
 
@@ -27,7 +28,7 @@ def house(tmp_path: Path) -> Iterator[House]:
 def matches_of(house: House) -> list[tuple[int, int]]:
     """Return who is reached by what, by the definition."""
     events = {event.seq: event for event in house._events()}
-    return sorted((seq, id) for seq, ids in house._right(list(events.values())).items() for id in ids)
+    return sorted((seq, id) for seq, ids in house._right(list(events.values()), house.wishes).items() for id in ids)
 
 
 def store(house: House, pairs: list[tuple[int, int]]) -> None:
@@ -68,5 +69,7 @@ def test_events_that_are_not_matched_are_noticed(house: House) -> None:
 def test_most_wishes_are_particular(house: House) -> None:
     event = next(iter(house._events()))
     admitted = house.auction.schema.admit(dict(next(house.auction.events(1))))
-    reached = sum(evaluate(bind(wish, house.auction.schema), admitted) for wish in house.wishes.values())
+    reached = sum(
+        evaluate(bind(from_document(wish)[1], house.auction.schema), admitted) for wish in house.wishes.values()
+    )
     assert reached < SUBSCRIPTIONS / 50, event

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,9 +20,10 @@ import numpy as np
 from tocsin.broker import Broker
 from tocsin.broker.broker import Matching
 from tocsin.demo.auction import Auction
-from tocsin.demo.members import Members
+from tocsin.demo.members import Members, Wish
 from tocsin.errors import TocsinError
-from tocsin.language import Subscription, bind, evaluate, from_json
+from tocsin.language import bind, evaluate
+from tocsin.language.documents import from_document
 from tocsin.pipeline.meter import Meter
 from tocsin.pipeline.stores import open_store
 from tocsin.schema import Schema
@@ -30,10 +31,11 @@ from tocsin.store.events import StoredEvent, read_events
 from tocsin.store.notifications import all_blocks
 
 OWNERS = 200
-AT_ONCE = 2_000
+AT_ONCE = 10_000
 TICK_SECONDS = 0.05
 CHANGES_PER_SECOND = 20
 CHECKED_EVENTS = 10
+CHECKED_SUBSCRIPTIONS = 20_000  # drawn, and all those that an event reached
 READ_AT_ONCE = 20_000
 NEVER = 2**63
 
@@ -69,7 +71,7 @@ class House:
         self.place = str(folder / "auction.db")
         self.broker = Broker.open(self.place, schema=schema or self.auction.schema, matching=matching)
         self.stopping = threading.Event()
-        self.wishes: dict[int, Subscription] = {}
+        self.wishes: dict[int, Wish] = {}
         self.ended: dict[int, int] = {}  # subscription -> the seq at which it left
         self.published = 0
         self.changes = 0
@@ -80,12 +82,12 @@ class House:
 
     def subscribe(self, count: int, on_progress: Callable[[int], object] = lambda _: None) -> None:
         """Take in members' subscriptions."""
-        wishes = map(from_json, self.members.wishes(count))
+        wishes = self.members.wishes(count)
         while chunk := list(islice(wishes, AT_ONCE)):
             self._add(chunk)
             on_progress(len(chunk))
 
-    def _add(self, chunk: list[Subscription]) -> None:
+    def _add(self, chunk: list[Wish]) -> None:
         owner = f"member-{self._random.randrange(OWNERS)}"
         receipts = self.broker.subscribe_all(chunk, owner=owner)
         self.wishes |= {receipt.id: wish for receipt, wish in zip(receipts, chunk, strict=True)}
@@ -101,7 +103,7 @@ class House:
     def run(self, events: int, rate: int) -> None:
         """Publish events at a steady rate; members come and go meanwhile."""
         stream = map(dict, self.auction.events(events))  # a copy: items change as they are bid on
-        newcomers = map(from_json, self.members.wishes(events + 1))
+        newcomers = self.members.wishes(events + 1)
         started, sent = time.monotonic(), 0
         while sent < events and not self.stopping.is_set():
             now = time.monotonic() - started
@@ -112,7 +114,7 @@ class House:
             self._change(int(now * CHANGES_PER_SECOND) - self.changes, newcomers)
             time.sleep(TICK_SECONDS)
 
-    def _change(self, count: int, newcomers: Iterator[Subscription]) -> None:
+    def _change(self, count: int, newcomers: Iterator[Wish]) -> None:
         for at in range(self.changes, self.changes + count):
             if at % 2:
                 id = self._random.choice(list(islice(self.wishes, 1000)))
@@ -157,6 +159,8 @@ class House:
     def check(self, notifications: int) -> int:
         """Check what is stored; return how many events were compared with the definition. Raises TocsinError.
 
+        They are compared for a sample of the subscriptions, and for all whom they reached.
+
         `notifications` is what the pipeline says that it stored.
         """
         events = list(self._events())
@@ -165,16 +169,19 @@ class House:
         if events and self.matched_through() < events[-1].seq:
             raise TocsinError(f"events after seq {self.matched_through()} are not matched")
         seqs, ids = self._stored()
-        if len(np.unique(np.stack([seqs, ids]), axis=1).T) != len(seqs):
+        if len(np.unique(seqs * (int(ids.max(initial=0)) + 1) + ids)) != len(seqs):
             raise TocsinError("a notification is stored twice")
         if len(seqs) != notifications:
             raise TocsinError(f"{notifications} notifications were counted, and {len(seqs)} are stored")
         chosen = self._random.sample(events, min(CHECKED_EVENTS, len(events)))
-        right = self._right(chosen)
-        for event in chosen:
-            reached = set(ids[seqs == event.seq].tolist())
-            if (reached & self.wishes.keys() if self.strangers else reached) != right[event.seq]:
-                raise TocsinError(f"event {event.seq} reached others than the definition says")
+        drawn = set(self._random.sample(list(self.wishes), min(CHECKED_SUBSCRIPTIONS, len(self.wishes))))
+        reached = {event.seq: set(ids[seqs == event.seq].tolist()) for event in chosen}
+        if self.strangers:
+            reached = {seq: found & self.wishes.keys() for seq, found in reached.items()}
+        right = self._right(chosen, drawn.union(*reached.values()))
+        for seq, found in reached.items():
+            if found != right[seq]:
+                raise TocsinError(f"event {seq} reached others than the definition says")
         return len(chosen)
 
     def notifications(self) -> int:
@@ -191,12 +198,14 @@ class House:
             np.concatenate([none, *(block.subscription for block in blocks)]),
         )
 
-    def _right(self, chosen: list[StoredEvent]) -> dict[int, set[int]]:
-        """Return, by seq, whom the definition says that events reach."""
+    def _right(self, chosen: list[StoredEvent], among: Iterable[int]) -> dict[int, set[int]]:
+        """Return, by seq, whom of some subscriptions the definition says that events reach."""
         admitted = {event.seq: self.auction.schema.admit(msgspec.json.decode(event.body)) for event in chosen}
         reached: dict[int, set[int]] = {seq: set() for seq in admitted}
-        for id, wish in self.wishes.items():
-            bound = bind(wish, self.auction.schema)
+        for id in among:
+            if id not in self.wishes:
+                raise TocsinError(f"{id} was reached, and is nobody's subscription")
+            bound = bind(from_document(self.wishes[id])[1], self.auction.schema)
             for seq, event in admitted.items():
                 if id < seq < self.ended.get(id, NEVER) and evaluate(bound, event):
                     reached[seq].add(id)

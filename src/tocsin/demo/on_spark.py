@@ -27,7 +27,7 @@ from tocsin.errors import TocsinError
 from tocsin.pipeline.display import figures_table
 from tocsin.pipeline.meter import Figures, Meter
 from tocsin.pipeline.run import Pipeline, PipelineSettings
-from tocsin.pipeline.session import start_session
+from tocsin.pipeline.session import start_session, warm_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,7 +87,9 @@ def run_on_spark(
 
 
 def _start_spark() -> SparkSession:
-    return start_session("local[2]", app_name="tocsin demo", streaming=True)
+    spark = start_session("local[2]", app_name="tocsin demo", streaming=True)
+    warm_workers(spark)
+    return spark
 
 
 def _subscribe(house: House, count: int, console: Console) -> None:

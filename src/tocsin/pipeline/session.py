@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from tocsin.errors import NotSupported
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 OLDEST_JAVA = 17
@@ -115,6 +116,22 @@ def session(
         yield spark
     finally:
         spark.stop()
+
+
+def warm_workers(spark: SparkSession, tasks: int = 2) -> None:
+    """Let Python workers start and load what matching needs, so that the first batch need not wait for it."""
+    spark.range(0, tasks, 1, tasks).mapInArrow(_load, "id long").collect()
+
+
+def _load(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    from tocsin.pipeline import store_source, stored_matching
+
+    assert store_source.FORMAT
+    assert stored_matching.OUTPUT
+    for batch in batches:
+        yield pa.RecordBatch.from_pydict({"id": batch.column("id").to_pylist()})  # lets Arrow load pandas, as it will
 
 
 def set_worker_environment() -> None:
