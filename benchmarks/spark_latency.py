@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TICK_SECONDS = 0.1
-SAMPLE = 40
+SAMPLE = 40  # events that are checked
+DRAWN = 5_000  # subscriptions that they are checked for, and all whom they reached
+AT_ONCE, OWNERS = 2_000, 50
 
 
 def main() -> None:
@@ -82,6 +84,7 @@ def measure(options: argparse.Namespace) -> None:
             assert publisher.returncode == 0
             drain(place, pipeline)
             latencies = np.array(meter.latencies_ms())
+            parts = durations_ms(spark)
             pipeline.stop()
             pipeline.wait()
         checked = check(place)
@@ -90,6 +93,7 @@ def measure(options: argparse.Namespace) -> None:
             "subscriptions": options.subscriptions, "rate": options.rate, "changes": options.changes,
             "events": len(latencies), "p50_ms": p50, "p90_ms": p90, "p99_ms": p99, "max_ms": float(latencies.max()),
             "floor_p50_ms": floor, "checked_events": checked, "batches": meter.figures().batches,
+            "matches_per_event": meter.figures().matches / max(1, meter.figures().events), "batch_p50_ms": parts,
         }  # fmt: skip
         store_result("spark-latency", figures)
         print(json.dumps(figures), flush=True)
@@ -108,17 +112,17 @@ def drain(place: str, pipeline: Pipeline) -> None:
         time.sleep(0.1)
 
 
-def expressions(workload: Workload) -> list[Any]:
-    """Return the workload's subscriptions as trees."""
-    found = []
+def documents(workload: Workload) -> list[dict[str, Any]]:
+    """Return the workload's subscriptions in the bulk form, which the broker takes in as columns."""
+    found: list[dict[str, Any]] = []
     for at in range(len(workload.offset) - 1):
-        parts = []
+        predicates = []
         for row in range(int(workload.offset[at]), int(workload.offset[at + 1])):
             attribute, value = int(workload.attribute[row]), int(workload.value[row])
             texts = workload.texts.get(attribute)
             shown = value if texts is None else texts[value]
-            parts.append([workload.attributes[attribute], OPERATORS[int(workload.operator[row])], shown])
-        found.append(from_json({"where": {"and": parts} if len(parts) != 1 else parts[0]}))
+            predicates.append([workload.attributes[attribute], OPERATORS[int(workload.operator[row])], shown])
+        found.append({"event_types": ["offer"], "predicates": predicates})
     return found
 
 
@@ -126,20 +130,23 @@ def fill(place: str, subscriptions: int) -> None:
     """Make a store with subscriptions, and its index on disk."""
     workload = market(subscriptions, 1)
     with Broker.open(place, schema=market_schema(workload), matching="pipeline", sweep=False) as broker:
-        every = expressions(workload)
-        for start in range(0, len(every), 5_000):
-            broker.subscribe_all(every[start : start + 5_000], owner=f"owner-{start // 5000 % 50}")
+        every = documents(workload)
+        for start in range(0, len(every), AT_ONCE):
+            broker.subscribe_all(every[start : start + AT_ONCE], owner=f"owner-{start // AT_ONCE % OWNERS}")
         broker.save_index()
 
 
 def publish(options: argparse.Namespace) -> None:
     """Publish and change subscriptions at steady rates, in this process."""
     events = market(1, 50_000, seed=5)
-    others = expressions(market(options.changes * (options.seconds + options.warm), 1, seed=9))
+    others = documents(market(options.changes * (options.seconds + options.warm), 1, seed=9))
     raws = [
         {
-            name: (events.texts[at][value] if at in events.texts else value)
-            for at, (name, value) in enumerate(zip(events.attributes, row, strict=True))
+            "event_type": "offer",
+            **{
+                name: (events.texts[at][value] if at in events.texts else value)
+                for at, (name, value) in enumerate(zip(events.attributes, row, strict=True))
+            },
         }
         for row in events.events.T.tolist()
     ]
@@ -178,6 +185,13 @@ def floor_ms(spark: SparkSession, folder: Path) -> float:
     return float(np.median(durations))
 
 
+def durations_ms(spark: SparkSession) -> dict[str, float]:
+    """Return where the time of the last micro-batches of the matching query went, the median of each part."""
+    (query,) = [query for query in spark.streams.active if query.name == "match"]
+    batches = [progress["durationMs"] for progress in query.recentProgress if progress["numInputRows"]]
+    return {name: float(np.median([batch.get(name, 0) for batch in batches])) for name in batches[-1]}
+
+
 def check(place: str) -> int:
     """Check the notifications of a sample of events against the definition as of their seqs; return how many."""
     from tocsin.pipeline.stores import open_store
@@ -195,6 +209,9 @@ def check(place: str) -> int:
             for seq, id in zip(block.seq.tolist(), block.subscription.tolist(), strict=True):
                 if seq in found:
                     found[seq].append(id)
+    reached = {id for ids in found.values() for id in ids}
+    drawn = {row.id for row in random.Random(2).sample(leases, min(DRAWN, len(leases)))}
+    leases = [row for row in leases if row.id in reached | drawn]
     bound = {row.id: bind(from_json(json.loads(row.tree or b"")), newest.schema) for row in leases}
     for event in chosen:
         admitted = newest.schema.admit(json.loads(event.body))
