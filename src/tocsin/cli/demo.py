@@ -71,10 +71,13 @@ def _with_pages(
     subscriptions: int | None, events: int | None, engine: str, world: str, rate: int, seed: int, console: Console,
     port: int | None, *, serve: bool, browser: bool,
 ) -> Any:  # fmt: skip
+    import signal
+
     from tocsin.demo.welcome import opener
     from tocsin.demo.worlds import WORLDS
     from tocsin.pipeline.session import require_spark
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it as Ctrl-C does, also where nobody can press it
     if world not in WORLDS:
         raise TocsinError(f"there is no world {world!r}; there are: {', '.join(WORLDS)}")
     if engine == "spark":

@@ -28,7 +28,7 @@ from tocsin.pipeline.meter import Meter
 from tocsin.pipeline.stores import open_store
 from tocsin.schema import Schema
 from tocsin.store.events import StoredEvent, read_events
-from tocsin.store.notifications import all_blocks
+from tocsin.store.notifications import all_blocks, count_matches
 
 OWNERS = 200
 AT_ONCE = 10_000
@@ -186,7 +186,9 @@ class House:
 
     def notifications(self) -> int:
         """Return how many notifications are stored."""
-        return len(self._stored()[0])
+        store = open_store(self.place)
+        with store.read() as connection:
+            return count_matches(connection, 0, store.meta().matched_through)
 
     def _stored(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Return the seq and the subscription of every notification."""

@@ -8,6 +8,7 @@ from typing import Any
 from starlette.responses import Response
 
 from tocsin.service import reading
+from tocsin.service.web.recent import newest
 from tocsin.service.web.visit import Pages, Visit
 
 pages = Pages()
@@ -22,21 +23,9 @@ async def home(visit: Visit) -> Response:
     context: dict[str, Any] = {"schema": schema, "newest": [], "live": 0}
     if not visit.principal.is_guest:
         context["live"] = await asyncio.to_thread(visit.service.push.live_of, visit.principal.number)
-        context["newest"] = (await asyncio.to_thread(_newest, visit, 5))[::-1]
+        context["newest"] = await asyncio.to_thread(newest, visit, 5)
+    context["now"] = await visit.request.app.state.history.now()
     return visit.page("home.html", **context)
-
-
-def _newest(visit: Visit, count: int) -> list[Any]:
-    """Return the last notifications of the visitor among those of the newest events."""
-    push = visit.service.push
-    seq = visit.service.broker.store.meta().seq
-    found: list[Any] = []
-    for reach in (200, 5_000, 200_000):
-        cursor = push.cursor_at(max(0, seq - reach))
-        found = list(visit.service.broker.notifications(visit.principal.name, cursor=cursor, limit=1000))
-        if len(found) >= count or seq <= reach:
-            break
-    return found[-count:]
 
 
 @pages.get("/matches", "member")
@@ -45,7 +34,7 @@ async def matches(visit: Visit) -> Response:
     cursor = visit.query("cursor") or None
     broker = visit.service.broker
     if cursor is None:
-        found = (await asyncio.to_thread(_newest, visit, _PER_PAGE))[::-1]
+        found = await asyncio.to_thread(newest, visit, _PER_PAGE)
         return visit.page("matches.html", matches=found, following=None, live=True)
     first = await reading.first_cursor(visit.service, None if cursor == "oldest" else cursor, "oldest")
     page = await asyncio.to_thread(broker.notifications, visit.principal.name, cursor=first, limit=_PER_PAGE)

@@ -6,10 +6,12 @@ import asyncio
 
 from starlette.responses import Response
 
-from tocsin.errors import EventRejected, Violation
-from tocsin.schema import View
-from tocsin.service import publishing
+from tocsin.errors import EventRejected, LanguageError, Violation
+from tocsin.schema import Schema, View
+from tocsin.service import publishing, subscribing
 from tocsin.service.ingest import Incoming
+from tocsin.service.web.builder import rows_of
+from tocsin.service.web.examples import example_values
 from tocsin.service.web.fields import fields_of, given_values, read_event
 from tocsin.service.web.visit import Pages, Visit
 
@@ -21,10 +23,28 @@ async def show(visit: Visit) -> Response:
     """Ask for the types; with types, show the form of their view."""
     schema = await asyncio.to_thread(lambda: visit.service.broker.schema)
     types = [name for name in visit.request.query_params.getlist("type") if name in schema.event_types]
+    fits = visit.query("fits")
+    if fits.isdigit() and len(fits) < 19:
+        return await _fitting(visit, schema, int(fits))
     if not types:
         return visit.page("publish_types.html", schema=schema, action="/publish", title="Publish an event")
     view = schema.view(types)
-    return visit.page("publish.html", types=types, fields=fields_of(view), others=[], told=None)
+    given = example_values(view) if visit.query("example") else {}
+    return visit.page("publish.html", types=types, fields=fields_of(view, given), others=[], told=None, fits=None)
+
+
+async def _fitting(visit: Visit, schema: Schema, id: int) -> Response:
+    """Show the form filled in so that a subscription of the visitor would match, as far as its text tells."""
+    found = await subscribing.find(visit.service, visit.principal, id)
+    try:
+        parts = rows_of(found.text)
+    except LanguageError:
+        parts = None
+    types, rows = parts if parts is not None else ((), [])
+    types = tuple(name for name in types if name in schema.event_types)[:1] or tuple(schema.event_types)[:1]
+    view = schema.view(types)
+    given = example_values(view, rows)
+    return visit.page("publish.html", types=types, fields=fields_of(view, given), others=[], told=None, fits=id)
 
 
 @pages.post("/publish", "publisher")
@@ -43,7 +63,9 @@ async def publish(visit: Visit) -> Response:
     try:
         if visit.text("dry_run"):
             told = (await publishing.try_out(visit.service, visit.principal, incoming))["items"][0]
-            return visit.page("publish.html", types=types, fields=fields_of(view, given), others=[], told=told)
+            return visit.page(
+                "publish.html", types=types, fields=fields_of(view, given), others=[], told=told, fits=None
+            )
         await publishing.publish(visit.service, visit.principal, incoming)
     except EventRejected as error:
         return _again(visit, types, view, given, error.violations)
@@ -55,5 +77,5 @@ def _again(
 ) -> Response:
     others = [one.message for one in violations if one.attribute not in view.attributes]
     return visit.page(
-        "publish.html", 422, types=types, fields=fields_of(view, given, violations), others=others, told=None
+        "publish.html", 422, types=types, fields=fields_of(view, given, violations), others=others, told=None, fits=None
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -42,7 +43,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"shown": shown, "moment": moment, "left": time_left}
+    made.filters |= {"shown": shown, "moment": moment, "left": time_left, "about": about}
     made.globals |= {"version": __version__, "DONE": DONE}
     return made
 
@@ -63,6 +64,15 @@ def shown(value: object) -> str:
     if isinstance(value, int | float | Decimal):
         return str(value)
     return msgspec.json.encode(value).decode()
+
+
+def about(value: float) -> str:
+    """Return a number to three digits, as people write it: 553,000 rather than 5.53e+05."""
+    if value == 0:
+        return "0"
+    digits = 2 - math.floor(math.log10(abs(value)))
+    rounded = round(value, digits)
+    return f"{rounded:,.0f}" if digits <= 0 else f"{rounded:,.{digits}f}".rstrip("0").rstrip(".")
 
 
 def moment(at: datetime) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from typing import Any
 
 from starlette.responses import Response
@@ -19,11 +18,12 @@ from tocsin.schema import Schema
 from tocsin.service import drafts, subscribing
 from tocsin.service.web.builder import MOST_ROWS, Row, operators, rows_of, text_of, trouble_with
 from tocsin.service.web.fields import choices_of
+from tocsin.service.web.recent import hits, newest
 from tocsin.service.web.visit import Pages, Visit
 from tocsin.store.events import read_events
 
 pages = Pages()
-_PER_PAGE, _SAMPLE, _LOOKED_BACK = 50, 2000, 500
+_PER_PAGE, _SAMPLE, _LOOKED_BACK, _LATELY = 50, 2000, 500, 500
 _LOOKED_BACK_SECONDS = 1.0  # for subscriptions that call operators, whose events are explained one by one
 LEASES = ((3600, "an hour"), (86400, "a day"), (7 * 86400, "a week"), (30 * 86400, "30 days"))
 
@@ -149,19 +149,11 @@ async def mine(visit: Visit) -> Response:
     start = int(after) if after.isdigit() and len(after) < 19 else 0
     broker = visit.service.broker
     found = await asyncio.to_thread(broker.subscriptions, visit.principal.name, after=start, limit=_PER_PAGE)
-    hits = await asyncio.to_thread(_hits, visit)
+    lately = await asyncio.to_thread(newest, visit, _LATELY)
     return visit.page(
-        "subscriptions.html", subscriptions=found, hits=hits, now=broker.now(),
+        "subscriptions.html", subscriptions=found, hits=hits(lately), now=broker.now(),
         following=found[-1].id if len(found) == _PER_PAGE else None,
     )  # fmt: skip
-
-
-def _hits(visit: Visit) -> Counter[int]:
-    """Return how many of the visitor's last notifications each subscription has."""
-    push = visit.service.push
-    before = push.cursor_at(max(0, visit.service.broker.store.meta().seq - 20_000))
-    page = visit.service.broker.notifications(visit.principal.name, cursor=before, limit=1000)
-    return Counter(one.subscription for one in page)
 
 
 @pages.get("/subscriptions/{id:int}", "member")

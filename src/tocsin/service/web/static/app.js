@@ -18,15 +18,17 @@ function element(name, text, attributes) {
 }
 function arrival(told) {
   const line = element("li", undefined, { class: "new" });
-  line.append(element("small", new Date(told.arrival).toISOString().slice(0, 19).replace("T", " ") + " UTC"), " ");
-  line.append(element("a", "#" + told.subscription, { href: "/subscriptions/" + told.subscription }), " ");
+  const head = element("p", undefined, { class: "head" });
+  head.append(element("small", new Date(told.arrival).toISOString().slice(0, 19).replace("T", " ") + " UTC"), " ",
+    element("a", "#" + told.subscription, { href: "/subscriptions/" + told.subscription }), " ",
+    element("a", "why", { href: "/matches/" + encodeURIComponent(told.cursor) }));
   const list = element("dl", undefined, { class: "event" });
   for (const [name, value] of Object.entries(told.event)) {
-    const pair = element("div");
+    const pair = element("div", undefined, name === "event_type" ? { class: "badge" } : {});
     pair.append(element("dt", name), element("dd", shown(value)));
     list.append(pair);
   }
-  line.append(list, element("a", "why", { href: "/matches/" + encodeURIComponent(told.cursor) }));
+  line.append(head, list);
   return line;
 }
 for (const feed of document.querySelectorAll("[data-live]")) {
