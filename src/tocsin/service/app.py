@@ -23,6 +23,7 @@ from tocsin.service.routes import ROUTERS
 from tocsin.service.service import Service, open_broker
 from tocsin.service.settings import ServiceSettings
 from tocsin.service.web.history import History
+from tocsin.service.web.overlaps import Overlaps
 from tocsin.service.web.routes import RULES, page_routes
 from tocsin.service.xml_side import start_daemon
 
@@ -42,6 +43,7 @@ def create_app(settings: ServiceSettings, *, broker: Broker | None = None, pipel
         daemon = await start_daemon(service)
         if watch is not None:
             watch.start()
+        app.state.overlaps = Overlaps(opened)
         app.state.history = history = History(service, app.state.pipeline)
         history.start()
         try:

@@ -229,3 +229,42 @@ def test_a_dead_letter_is_mended_and_published_again(tmp_path: Path) -> None:
             assert "was published" in (await send(client, "/dead-letters/replay", body=body)).text
 
     play(tmp_path, scenario)
+
+
+def test_a_draft_is_compared_with_what_its_author_has(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        wide = (await world.subscribe("ada", "car where price < 100"))["id"]
+        await world.subscribe("bob", "car where price < 1000")
+        async with browser(world, "ada") as client:
+
+            async def preview(text: str) -> str:
+                return unescape((await client.get("/subscribe", params={"text": text})).text)
+
+            narrow = await preview("car where price < 50 and brand = 'mini'")
+            assert "covered by another of yours" in narrow
+            assert f'href="/subscriptions/{wide}"' in narrow
+            assert "matches everything that" in await preview("car where price < 500")
+            neither = await preview("car where price > 10")
+            assert "covered by" not in neither
+            assert "matches everything" not in neither
+            assert "can never hold" in await preview("car where price < 5 and price > 10")
+            assert "always holds" in await preview("car where price is present or price is absent")
+            edited = await client.get("/subscribe", params={"text": "car where price < 50", "replaces": str(wide)})
+            assert "covered by" not in edited.text
+
+    play(tmp_path, scenario)
+
+
+def test_the_page_proposes_an_event_that_fits_a_subscription(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        async with browser(world, "ada") as client:
+            for text in ("car where price < 100 and brand = 'mini'", "car where price > 7", "price between 3 and 4"):
+                made = await world.subscribe("ada", text)
+                assert f"/publish?fits={made['id']}" in (await client.get(f"/subscriptions/{made['id']}")).text
+                form = await client.get("/publish", params={"fits": made["id"]})
+                given = dict(re.findall(r'name="(value\.[^"]+)" value="([^"]+)"', form.text))
+                told = await send(client, "/publish", type="car", dry_run="1", **given)
+                assert f'href="/subscriptions/{made["id"]}"' in told.text, text
+            assert 'name="value.price" value="' in (await client.get("/publish?type=car&example=1")).text
+
+    play(tmp_path, scenario)

@@ -18,6 +18,7 @@ from tocsin.schema import Schema
 from tocsin.service import drafts, subscribing
 from tocsin.service.web.builder import MOST_ROWS, Row, operators, rows_of, text_of, trouble_with
 from tocsin.service.web.fields import choices_of
+from tocsin.service.web.overlaps import Overlap
 from tocsin.service.web.recent import hits, newest
 from tocsin.service.web.visit import Pages, Visit
 from tocsin.store.events import read_events
@@ -88,7 +89,7 @@ async def _draft(visit: Visit, schema: Schema, text: str, *, rows: list[Row] | N
     found: dict[str, Any] = {
         "text": text, "trouble": trouble_with(text, schema, visit.service.broker.operators),
         "rows": None, "types": (), "vocabulary": {}, "warnings": [],
-        "estimate": None, "sample": [], "covering": [],
+        "estimate": None, "sample": [], "overlap": Overlap(),
     }  # fmt: skip
     try:
         parts = rows_of(text) if rows is None else (tuple(visit.texts("type")), rows)
@@ -123,12 +124,15 @@ def _look_ahead(visit: Visit, text: str, found: dict[str, Any]) -> None:
     broker = visit.service.broker
     planned = drafts.plan(broker, text)
     found["warnings"] = planned["warnings"]
-    found["canonical"] = planned["text"]
     found["estimate"] = visit.service.samples.estimate(text, _SAMPLE)
     newest = max(0, broker.store.meta().seq - _LOOKED_BACK)
     found["sample"] = drafts.backfill(broker, text, newest, 3)["items"]
-    same = [one.id for one in broker.subscriptions(visit.principal.name, limit=1000) if one.text == planned["text"]]
-    found["covering"] = same[:3]
+    prepared = drafts.prepared(broker, text)
+    if not prepared.bound.operators:
+        edited = visit.text("replaces") or visit.query("replaces")
+        found["overlap"] = visit.request.app.state.overlaps.of(
+            visit.principal.name, prepared.form, other_than=int(edited) if edited.isdigit() else None
+        )
 
 
 async def _form(visit: Visit, schema: Schema, draft: dict[str, Any], status: int = 200) -> Response:
