@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from tocsin.pipeline.crash import reach
 from tocsin.pipeline.meter import BatchReport, Meter
-from tocsin.pipeline.store_sink import store_batch
+from tocsin.pipeline.store_sink import longs, store_batch
 from tocsin.pipeline.store_source import FORMAT, StoreEventSource
-from tocsin.pipeline.stored_matching import OUTPUT, MatchStored
+from tocsin.pipeline.stored_matching import BLOCKS, OUTPUT, BlocksStored, MatchStored
 from tocsin.pipeline.stores import open_store
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ def match_log(spark: SparkSession, query: LogQuery, *, with_body: bool = False) 
 
 def start_log_query(spark: SparkSession, query: LogQuery, meter: Meter) -> StreamingQuery:
     """Start matching the log into the store."""
-    writer = match_log(spark, query).writeStream.queryName(NAME).foreachBatch(_sink(query, meter))
+    blocks = read_log(spark, query).mapInArrow(BlocksStored(query.store, query.engine, query.index), BLOCKS)
+    writer = blocks.writeStream.queryName(NAME).foreachBatch(_sink(query, meter))
     writer = writer.option("checkpointLocation", query.checkpoint)
     if query.until_idle:
         writer = writer.trigger(availableNow=True)
@@ -83,7 +84,7 @@ def _sink(query: LogQuery, meter: Meter) -> Callable[[DataFrame, int], None]:
         reach("pipeline.after-sink")
         stands = store.meta()
         now_us = store.clock.mark(stands.mark.now_us).now_us
-        arrivals = rows.column("arrival_us").to_numpy() if stored.events else ()
+        arrivals = longs(rows, "arrivals_us").tolist() if stored.events else ()
         meter.record(
             BatchReport(
                 NAME,

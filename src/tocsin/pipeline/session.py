@@ -51,6 +51,15 @@ STREAMING_SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.metricsEnabled": "false",
 }
 
+# Where there is only this machine. By default Spark writes checkpoints through Hadoop's FileContext, which runs programs
+# (readlink, chmod) for every file; its FileSystem writes and renames them itself, and without checksum files beside them.
+LOCAL_STREAMING_SETTINGS: Mapping[str, str] = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+}
+
 
 def java_version() -> int | None:
     """Return the major version of the Java that Spark would use; None where there is none."""
@@ -94,7 +103,10 @@ def start_session(
 
     set_worker_environment()
     builder = SparkSession.builder.master(master).appName(app_name)
-    chosen = {**SETTINGS, **(STREAMING_SETTINGS if streaming else {}), **worker_settings(), **(settings or {})}
+    chosen = {**SETTINGS, **worker_settings()}
+    if streaming:
+        chosen |= {**STREAMING_SETTINGS, **(LOCAL_STREAMING_SETTINGS if master.startswith("local[") else {})}
+    chosen |= settings or {}
     for name, value in chosen.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()

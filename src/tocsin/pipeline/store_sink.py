@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from tocsin.pipeline.crash import reach
 from tocsin.store import Store
 from tocsin.store.letters import NewDeadLetter, add_dead_letters
-from tocsin.store.notifications import Matches, record_matches
+from tocsin.store.notifications import Block, record_blocks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,46 +34,34 @@ class Stored:
 
 
 def store_batch(store: Store, rows: pa.Table) -> Stored:
-    """Store the matches and dead letters of a batch of stored_matching.py's rows; return what was new."""
+    """Store the matches and dead letters of a batch of stored_matching.BLOCKS; return what was new."""
     if not rows.num_rows:
         return Stored(0, 0, 0, store.meta().matched_through)
     after_seq = min(rows.column("after_seq").to_pylist())
-    seqs = np.sort(rows.column("seq").combine_chunks().to_numpy())
-    matches = _matches(rows)
+    seqs = np.sort(longs(rows, "seqs"))
+    blocks = [block for packed in rows.column("blocks").to_pylist() for block in _read_blocks(packed)]
+    letters = [letter for packed in rows.column("letters").to_pylist() for letter in _read_letters(packed)]
     with store.write() as transaction:
         done = transaction.matched_through
         through = max(done, int(seqs[-1]))
-        stored = record_matches(transaction, after_seq, through, matches)
-        letters = _letters(rows, done)
-        if letters:
-            first = transaction.draw(len(letters))
-            add_dead_letters(transaction, [(first + at, letter) for at, letter in enumerate(letters)])
+        stored = record_blocks(transaction, after_seq, through, blocks)
+        new = [_letter(*letter) for letter in sorted(letters) if letter[0] > done]
+        if new:
+            first = transaction.draw(len(new))
+            add_dead_letters(transaction, [(first + at, letter) for at, letter in enumerate(new)])
         reach("pipeline.before-sink-commit")
-    return Stored(int((seqs > done).sum()), stored, len(letters), through)
+    return Stored(int((seqs > done).sum()), stored, len(new), through)
 
 
-def _matches(rows: pa.Table) -> Matches:
-    from pyarrow import compute
-
-    lists = rows.column("subscriptions").combine_chunks()
-    seqs = rows.column("seq").combine_chunks().to_numpy()
-    parents = compute.list_parent_indices(lists).to_numpy()
-    owners = compute.list_flatten(rows.column("owners").combine_chunks())
-    return Matches.of(seqs[parents], compute.list_flatten(lists).to_numpy(), owners.to_numpy())
+def longs(rows: pa.Table, name: str) -> npt.NDArray[np.int64]:
+    """Return the numbers of a column of packed ones."""
+    return np.frombuffer(b"".join(rows.column(name).to_pylist()), "<i8")
 
 
-def _letters(rows: pa.Table, done: int) -> list[NewDeadLetter]:
-    from pyarrow import compute
+_read_blocks = msgspec.msgpack.Decoder(list[Block]).decode
+_read_letters = msgspec.msgpack.Decoder(list[tuple[int, str, str]]).decode
 
-    dead = rows.filter(compute.is_valid(rows.column("reason"))).select(["seq", "reason", "body"]).sort_by("seq")
-    return [
-        NewDeadLetter(
-            "match",
-            "",
-            str(row["reason"])[:2000],
-            msgspec.json.encode([["match", None, f"event {row['seq']}: {row['reason']}"[:2000]]]),
-            (row["body"] or "").encode(),
-        )
-        for row in dead.to_pylist()
-        if row["seq"] > done
-    ]
+
+def _letter(seq: int, reason: str, body: str) -> NewDeadLetter:
+    problem = ["match", None, f"event {seq}: {reason}"[:2000]]
+    return NewDeadLetter("match", "", reason[:2000], msgspec.json.encode([problem]), body.encode())

@@ -15,8 +15,9 @@ is made from the event's id and the subscription's: `notification_id`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -45,9 +46,30 @@ class Matches:
         return len(self.seq)
 
     @classmethod
+    def joined(cls, parts: Sequence[Matches]) -> Matches:
+        """Return the matches of all parts."""
+        none = np.zeros(0, np.int64)
+        return cls(
+            np.concatenate([none, *(part.seq for part in parts)]),
+            np.concatenate([none, *(part.subscription for part in parts)]),
+            np.concatenate([none, *(part.owner for part in parts)]),
+        )
+
+    @classmethod
     def of(cls, seq: object, subscription: object, owner: object) -> Matches:
         """Return matches from anything that converts to arrays of integers."""
         return cls(*(np.asarray(column, np.int64) for column in (seq, subscription, owner)))
+
+
+class Block(NamedTuple):
+    """A row of the table: some matches of one bucket, in order."""
+
+    bucket: int
+    first_seq: int
+    part: int
+    last_seq: int
+    size: int  # how many
+    body: bytes
 
 
 def notification_id(event_id: bytes, subscription: int) -> bytes:
@@ -69,21 +91,35 @@ def record_matches(transaction: Transaction, after_seq: int, through_seq: int, m
     new = matches.seq > done
     if not new.all():
         matches = Matches(matches.seq[new], matches.subscription[new], matches.owner[new])
-    _add_blocks(transaction, matches)
+    transaction.insert_rows(notifications, encode_blocks(matches))
     transaction.set_meta(matched_through=through_seq)
     return len(matches)
 
 
-def _add_blocks(transaction: Transaction, matches: Matches) -> None:
+def record_blocks(transaction: Transaction, after_seq: int, through_seq: int, blocks: Sequence[Block]) -> int:
+    """Store blocks of the events in (after_seq, through_seq], made by `encode_blocks` elsewhere; as `record_matches`.
+
+    Blocks that were made apart from each other must be of events apart from each other.
+    """
+    done = transaction.matched_through
+    if after_seq > done or through_seq <= done or any(block.first_seq <= done for block in blocks):
+        parts = [decode_block(block.first_seq, block.size, block.body) for block in blocks]
+        return record_matches(transaction, after_seq, through_seq, Matches.joined(parts))
+    transaction.insert_rows(notifications, blocks)
+    transaction.set_meta(matched_through=through_seq)
+    return sum(block.size for block in blocks)
+
+
+def encode_blocks(matches: Matches) -> list[Block]:
+    """Return matches as the rows that hold them."""
     if not len(matches):
-        return
-    bucket = matches.owner % BUCKETS
-    order = np.lexsort((matches.subscription, matches.owner, matches.seq, bucket))
-    bucket, seq = bucket[order], matches.seq[order]
-    owner, subscription = matches.owner[order].astype("<u4"), matches.subscription[order].astype("<i8")
+        return []
+    ordered = _ordered(matches)
+    bucket, seq = ordered.owner % BUCKETS, ordered.seq
+    owner, subscription = ordered.owner.astype("<u4"), ordered.subscription.astype("<i8", copy=False)
     starts = _block_starts(bucket)
     ends = np.append(starts[1:], len(bucket))
-    rows = []
+    blocks = []
     part, last = 0, (-1, -1)
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         first = int(seq[start])
@@ -97,8 +133,41 @@ def _add_blocks(transaction: Transaction, matches: Matches) -> None:
                 subscription[start:end].tobytes(),
             )
         )
-        rows.append((int(bucket[start]), first, part, int(seq[end - 1]), end - start, body))
-    transaction.insert_rows(notifications, rows)
+        blocks.append(Block(int(bucket[start]), first, part, int(seq[end - 1]), end - start, body))
+    return blocks
+
+
+def _ordered(matches: Matches) -> Matches:
+    """Return the matches by bucket, seq, owner and subscription.
+
+    Where all four fit into 64 bits, as they nearly always do, they are sorted as one number, which takes a fraction of
+    the time of sorting by four keys.
+    """
+    first_seq, first_id = int(matches.seq.min()), int(matches.subscription.min())
+    spans = (
+        int(matches.seq.max()) - first_seq,
+        int(matches.owner.max()) // BUCKETS,
+        int(matches.subscription.max()) - first_id,
+    )
+    seq_bits, owner_bits, id_bits = (span.bit_length() for span in spans)
+    bucket = matches.owner % BUCKETS
+    if BUCKETS.bit_length() + seq_bits + owner_bits + id_bits > 62:
+        order = np.lexsort((matches.subscription, matches.owner, matches.seq, bucket))
+        return Matches(matches.seq[order], matches.subscription[order], matches.owner[order])
+    key = bucket << seq_bits
+    key |= matches.seq - first_seq
+    key <<= owner_bits
+    key |= matches.owner // BUCKETS
+    key <<= id_bits
+    key |= matches.subscription - first_id
+    key.sort()
+    subscription = (key & ((1 << id_bits) - 1)) + first_id
+    key >>= id_bits
+    owner = (key & ((1 << owner_bits) - 1)) * BUCKETS
+    key >>= owner_bits
+    seq = (key & ((1 << seq_bits) - 1)) + first_seq
+    owner += key >> seq_bits
+    return Matches(seq, subscription, owner)
 
 
 def _block_starts(bucket: Longs) -> Longs:
