@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,26 @@ def test_stream_has_no_gap_between_backlog_and_live_and_resumes(tmp_path: Path) 
         rest = read(live, 180, first[-1]["last"])
         publisher.join()
         assert [one["event"]["price"] for one in (*first, *rest)] == list(range(300))
+
+
+def test_readers_that_are_woken_together_have_everything_each(tmp_path: Path) -> None:
+    with serving(tmp_path) as live:
+        subscribe(live)
+        publish(live, range(50))
+        publisher = threading.Thread(target=publish_slowly, args=(live,))
+        publisher.start()
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda _: read(live, 300), range(8)))
+        publisher.join()
+        assert all([one["event"]["price"] for one in each] == list(range(300)) for each in found)
+
+
+def test_stream_has_headers_of_its_own_only(tmp_path: Path) -> None:
+    with serving(tmp_path) as live, live.http("ada") as client:
+        for _ in range(3):
+            with client.stream("GET", STREAM) as response:
+                names = [name for name, _ in response.headers.multi_items()]
+                assert len(names) == len(set(names))
 
 
 def test_text_with_line_separators_arrives_whole(tmp_path: Path) -> None:

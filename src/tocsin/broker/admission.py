@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from tocsin.errors import EventRejected, Violation
-from tocsin.schema import Event, Schema
+from tocsin.schema import EVENT_TYPE, Event, Schema
+from tocsin.schema.event import admit_plain
 
 RawEvent = Mapping[str, object] | Event | bytes | str
 _SHOWN_BYTES = 4096  # of what is too large to be kept whole
@@ -39,8 +40,13 @@ def admit_all(raws: Sequence[RawEvent], schema: Schema, most_bytes: int) -> list
 
 def _admit(raw: RawEvent, schema: Schema, most_bytes: int) -> Admitted | Rejected:
     try:
-        event = schema.admit(_object(raw, most_bytes))
-        body = stored_form(event)
+        document = _object(raw, most_bytes)
+        event = admit_plain(schema, document)
+        if event is not None and EVENT_TYPE in document:  # plain: its values are stored as they are written
+            body = msgspec.json.encode(document)
+        else:
+            event = schema.admit(document)
+            body = stored_form(event)
         if len(body) > most_bytes:
             raise EventRejected([_too_large(len(body), most_bytes)])
     except EventRejected as error:

@@ -6,7 +6,7 @@ the matching, events are stored only, and it finds them by their seqs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -77,9 +77,10 @@ def run_publishes(core: Core, wake: Callable[[Longs], None], waiting: Sequence[W
         stored: list[tuple[int, bytes, Admitted]] = []
         dead: list[tuple[int, NewDeadLetter]] = []
         answers: dict[tuple[str, str], tuple[bytes, Receipts]] = {}
+        ids = iter(new_event_ids(sum(len(one.request.items) for one in waiting), turn.now_us))
         for one in waiting:
             try:
-                one.answer = _answer(turn, core.settings.event_bytes, one.request, stored, dead, answers)
+                one.answer = _answer(turn, core.settings.event_bytes, one.request, ids, stored, dead, answers)
             except TocsinError as error:
                 one.error = error
         _store(turn, stored, dead)
@@ -95,7 +96,7 @@ def run_publishes(core: Core, wake: Callable[[Longs], None], waiting: Sequence[W
 
 
 def _answer(
-    turn: Turn, most_bytes: int, request: Publish, stored: list[tuple[int, bytes, Admitted]],
+    turn: Turn, most_bytes: int, request: Publish, ids: Iterator[bytes], stored: list[tuple[int, bytes, Admitted]],
     dead: list[tuple[int, NewDeadLetter]], answers: dict[tuple[str, str], tuple[bytes, Receipts]],
 ) -> Receipts:  # fmt: skip
     """Return the receipts of a request, and add to what is to be stored; or what was answered to its key before."""
@@ -111,20 +112,20 @@ def _answer(
             return before[1]
     if (refusal := request.refusal()) is not None:
         raise refusal
-    receipts = _number(turn, request, stored, dead)
+    receipts = _number(turn, request, ids, stored, dead)
     if request.key is not None:
         answers[name] = (request.hashed, receipts)
     return receipts
 
 
 def _number(
-    turn: Turn, request: Publish, stored: list[tuple[int, bytes, Admitted]], dead: list[tuple[int, NewDeadLetter]]
-) -> Receipts:
+    turn: Turn, request: Publish, ids: Iterator[bytes], stored: list[tuple[int, bytes, Admitted]],
+    dead: list[tuple[int, NewDeadLetter]],
+) -> Receipts:  # fmt: skip
     """Give each event its seq and id."""
     first = turn.transaction.draw(len(request.items))
     receipts = []
-    for at, (item, id) in enumerate(zip(request.items, new_event_ids(len(request.items), turn.now_us), strict=True)):
-        seq = first + at
+    for seq, (item, id) in enumerate(zip(request.items, ids, strict=False), first):  # of ids there are enough for all
         if isinstance(item, Admitted):
             stored.append((seq, id, item))
             receipts.append(PublishReceipt(seq, id_text(id)))

@@ -6,6 +6,8 @@ import os
 import uuid
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST_US = 253_402_300_799_999_999  # the end of the year 9999
 
@@ -17,15 +19,13 @@ def instant(us: int) -> datetime:
 
 def new_event_ids(count: int, now_us: int) -> list[bytes]:
     """Return new ids: UUIDs of version 7, which begin with the time, so that they are appended to their index."""
-    prefix = (now_us // 1000).to_bytes(6, "big")
-    random = os.urandom(10 * count)
-    ids = []
-    for at in range(0, 10 * count, 10):
-        tail = bytearray(random[at : at + 10])
-        tail[0] = 0x70 | tail[0] & 0x0F
-        tail[2] = 0x80 | tail[2] & 0x3F
-        ids.append(prefix + bytes(tail))
-    return ids
+    made = np.empty((count, 16), np.uint8)
+    made[:, :6] = np.frombuffer((now_us // 1000).to_bytes(6, "big"), np.uint8)
+    made[:, 6:] = np.frombuffer(os.urandom(10 * count), np.uint8).reshape(count, 10)
+    made[:, 6] = 0x70 | made[:, 6] & 0x0F
+    made[:, 8] = 0x80 | made[:, 8] & 0x3F
+    whole = made.tobytes()
+    return [whole[at : at + 16] for at in range(0, 16 * count, 16)]
 
 
 def id_text(id: bytes) -> str:

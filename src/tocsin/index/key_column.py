@@ -9,7 +9,7 @@ Keys come in one of three shapes: int64, float64, or numbered: `keys` lists the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,9 @@ import numpy.typing as npt
 
 from tocsin.compile.table import Derivation
 from tocsin.language.words import words
-from tocsin.schema import Domain, Event, Value
+from tocsin.schema import Domain, Event, NumericDomain, Value
+
+_INT64 = 2**63
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,31 @@ class KeyColumn:
 
 def from_events(events: Sequence[Event], attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn:
     """Return the keys that admitted events have in a column."""
+    if derivation == "value":
+        try:
+            return _one_each([value for (value,) in map(_getter(attribute), events)], domain)
+        except (TypeError, ValueError):  # some event has none, or several
+            pass
+    return _lists_of(events, attribute, domain, derivation)
+
+
+def _getter(attribute: str) -> Callable[[Event], Any]:
+    return lambda event: event.values.get(attribute)
+
+
+def _one_each(values: list[Any], domain: Domain) -> KeyColumn:
+    """Return the keys of events that have one value each, which is what most columns of most batches are."""
+    if isinstance(domain, NumericDomain):
+        if set(map(type, values)) == {int} and min(values) >= -_INT64 and max(values) < _INT64:
+            return KeyColumn(np.array(values, np.int64), None)
+        keys = values
+    else:
+        keys = list(map(domain.key, values))
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    return KeyColumn(np.array([numbers[key] for key in keys], np.int32), None, list(numbers))
+
+
+def _lists_of(events: Sequence[Event], attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn:
     numbers: dict[Any, int] = {}
     values: list[int] = []
     offset = np.zeros(len(events) + 1, np.int64)

@@ -38,11 +38,16 @@ class Event:
 
 def admit(schema: Schema, raw: object) -> Event:
     """Return the event that `raw` describes; raises EventRejected with all its violations."""
+    return admit_plain(schema, raw) or admit_thoroughly(schema, raw)
+
+
+def admit_plain(schema: Schema, raw: object) -> Event | None:
+    """Return the event where it is a plain one (see plain.py), each attribute with the one value that `raw` has for it."""
     if type(raw) is dict and (plain := schema.plain_admission(raw.get(EVENT_TYPE))) is not None:
         values = plain.admit(raw)
         if values is not None:
             return Event(values)
-    return admit_thoroughly(schema, raw)
+    return None
 
 
 def admit_thoroughly(schema: Schema, raw: object) -> Event:

@@ -22,6 +22,7 @@ from tocsin.service.pipeline_watch import PipelineWatch, Watch
 from tocsin.service.routes import ROUTERS
 from tocsin.service.service import Service, open_broker
 from tocsin.service.settings import ServiceSettings
+from tocsin.service.shortcut import Shortcut
 from tocsin.service.web.history import History
 from tocsin.service.web.overlaps import Overlaps
 from tocsin.service.web.routes import RULES, page_routes
@@ -74,5 +75,6 @@ def create_app(settings: ServiceSettings, *, broker: Broker | None = None, pipel
     access.check_complete(app.routes, RULES)
     problems.install(app)
     describe(app)
+    app.add_middleware(Shortcut, routes=app.routes)
     app.add_middleware(Edge, settings=settings, metrics=metrics)
     return app

@@ -7,6 +7,7 @@ streams and cost more than the routing.
 
 from __future__ import annotations
 
+import itertools
 import re
 import secrets
 import time
@@ -25,6 +26,7 @@ from tocsin.service.settings import ServiceSettings
 
 log = structlog.get_logger("tocsin.access")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{8,64}")
+_START, _COUNT = secrets.token_hex(4), itertools.count(1)  # request ids: unlike another process's, and its own
 _STEP = 64 << 10  # bytes inflated at a time
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
@@ -81,8 +83,7 @@ class Edge:
 
     def _observe(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "(none)")
-        self._metrics.requests.labels(route, str(status)).inc()
-        self._metrics.seconds.labels(route).observe(seconds)
+        self._metrics.answered(route, status, seconds)
         if scope["path"] not in _QUIET:
             log.info(
                 "request", method=scope["method"], route=route, status=status, ms=round(seconds * 1000, 2),
@@ -94,7 +95,8 @@ def _request_id(scope: Scope) -> str:
     for name, value in scope["headers"]:
         if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
             return str(value.decode())
-    return secrets.token_hex(8)
+    # Counted, not drawn: drawing would let go of the interpreter, and wait behind whoever matches at the moment.
+    return f"{_START}{next(_COUNT):08x}"
 
 
 def _add_headers(message: MutableMapping[str, Any], request_id: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -39,6 +41,16 @@ class Metrics:
         self.pipeline_starts = Counter(
             "tocsin_pipeline_starts", "How often the pipeline was started", registry=self.registry
         )
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019 - as many as there are routes and statuses, and one service a process
+    def _of(self, route: str, status: int) -> tuple[Counter, Histogram]:
+        return self.requests.labels(route, str(status)), self.seconds.labels(route)
+
+    def answered(self, route: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        requests, times = self._of(route, status)
+        requests.inc()
+        times.observe(seconds)
 
     def text(self) -> bytes:
         """Return all of them as Prometheus reads them."""

@@ -59,7 +59,7 @@ _TITLES = {400: "Bad request", 401: "Who are you?", 403: "Not allowed", 404: "Th
 
 def install(app: FastAPI) -> None:
     """Let the app answer every error with a problem."""
-    app.add_exception_handler(errors.TocsinError, _tocsin_error)
+    app.add_exception_handler(errors.TocsinError, answer_of)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _unforeseen)
@@ -126,7 +126,8 @@ def _request_id(request: Request) -> str | None:
     return found
 
 
-async def _tocsin_error(request: Request, error: Exception) -> Response:
+async def answer_of(request: Request, error: Exception) -> Response:
+    """Return the response to an error that was raised on purpose."""
     response = _answer(request, error)
     if response.status_code >= 500:
         log.error("refused", error=type(error).__name__, detail=str(error)[:500])

@@ -6,6 +6,7 @@ answered, then the broker is closed. What was acknowledged needs none of that.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -32,6 +33,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)
         if self.started:
+            settle_garbage()
             for server in self.servers:
                 for socket in server.sockets:
                     host, port = socket.getsockname()[:2]
@@ -42,6 +44,13 @@ class Server(uvicorn.Server):
         if service is not None:
             service.stop_soon()
         super().handle_exit(sig, frame)
+
+
+def settle_garbage() -> None:
+    """Let the collector leave alone what is there for good, and come less often: it took a seventh of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
 
 
 def run(settings: ServiceSettings, *, tell: Tell, warn: Tell) -> None:

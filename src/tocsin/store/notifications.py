@@ -119,21 +119,24 @@ def encode_blocks(matches: Matches) -> list[Block]:
     owner, subscription = ordered.owner.astype("<u4"), ordered.subscription.astype("<i8", copy=False)
     starts = _block_starts(bucket)
     ends = np.append(starts[1:], len(bucket))
+    since = (seq - np.repeat(seq[starts], ends - starts)).astype("<u4")
+    # Columns become bytes as a whole: events that come one by one make many small blocks.
+    owners, sinces, subscriptions = owner.tobytes(), since.tobytes(), subscription.tobytes()
     blocks = []
     part, last = 0, (-1, -1)
-    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        first = int(seq[start])
-        part = part + 1 if (int(bucket[start]), first) == last else 0  # blocks of one event, one after the other
-        last = (int(bucket[start]), first)
+    at = (starts, ends, bucket[starts], seq[starts], seq[ends - 1])
+    for start, end, number, first, final in zip(*(column.tolist() for column in at), strict=True):
+        part = part + 1 if (number, first) == last else 0  # blocks of one event, one after the other
+        last = (number, first)
         body = b"".join(
             (
                 _FORMAT,
-                owner[start:end].tobytes(),
-                (seq[start:end] - first).astype("<u4").tobytes(),
-                subscription[start:end].tobytes(),
+                owners[4 * start : 4 * end],
+                sinces[4 * start : 4 * end],
+                subscriptions[8 * start : 8 * end],
             )
         )
-        blocks.append(Block(int(bucket[start]), first, part, int(seq[end - 1]), end - start, body))
+        blocks.append(Block(number, first, part, final, end - start, body))
     return blocks
 
 
@@ -174,6 +177,8 @@ def _block_starts(bucket: Longs) -> Longs:
     """Return where blocks start: at each new bucket, and every BLOCK matches within one."""
     new = np.flatnonzero(np.diff(bucket, prepend=-1))
     ends = np.append(new[1:], len(bucket))
+    if (ends - new).max() <= BLOCK:
+        return new
     return np.concatenate([np.arange(start, end, BLOCK) for start, end in zip(new, ends, strict=True)])
 
 

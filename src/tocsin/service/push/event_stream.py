@@ -31,15 +31,11 @@ if TYPE_CHECKING:
     from tocsin.service.service import Service
 
 MEDIA_TYPE = "text/event-stream"
-_START = {
-    "type": "http.response.start",
-    "status": 200,
-    "headers": [
-        (b"content-type", b"text/event-stream; charset=utf-8"),
-        (b"cache-control", b"no-cache"),
-        (b"x-accel-buffering", b"no"),
-    ],
-}
+_HEADERS = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+)
 _RETRY = b"retry: 2000\n\n"
 
 
@@ -75,7 +71,7 @@ class EventStream(Response):
         gone.add_done_callback(lambda _: reader.bell.set())
         try:
             async with asyncio.timeout(settings.stalled_seconds) as patience:
-                await send(dict(_START))
+                await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS]})
                 await send({"type": "http.response.body", "body": _RETRY, "more_body": True})
                 await self._send_all(reader, gone, send, patience)
                 await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -8,11 +8,12 @@ The broker tells of matches that it stored itself; those of the pipeline are loo
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
-from tocsin.broker import Notification
+from tocsin.broker import Notification, Page
 from tocsin.broker.push_side import PushSide
 from tocsin.errors import TocsinError
 from tocsin.service.metrics import Metrics
@@ -36,9 +37,7 @@ class Reader:
     async def page(self) -> Sequence[Notification]:
         """Return what is new after the cursor, and move it; nothing, where nothing is."""
         self.bell.clear()
-        page = await asyncio.to_thread(
-            self._hub.push.broker.notifications, self.owner, cursor=self.cursor, limit=_PAGE, consumer=self.consumer
-        )
+        page = await self._hub.read(self.owner, self.cursor, self.consumer)
         self.cursor = page.cursor
         if page.more:
             self.bell.set()
@@ -69,6 +68,8 @@ class Hub:
         self._loop = asyncio.get_running_loop()
         self._polling: asyncio.Task[None] | None = None
         self._ears: list[Callable[[Sequence[int]], None]] = []
+        self._reading: dict[tuple[str, str | None, str, int], asyncio.Future[Page]] = {}
+        self._woken = 0  # how often anybody was
         push.on_stored(self._heard)
 
     def start_polling(self) -> None:
@@ -95,6 +96,21 @@ class Hub:
         if not readers:
             self._readers.pop(reader.number, None)
 
+    async def read(self, owner: str, cursor: str | None, consumer: str) -> Page:
+        """Return the page after a cursor; readers that are woken together, and stand at the same place, share one look.
+
+        Only a look that began after the last waking is shared: an older one may not have what this one is about.
+        """
+        place = (owner, cursor, consumer, self._woken)
+        reading = self._reading.get(place)
+        if reading is None:
+            look = functools.partial(
+                self.push.broker.notifications, owner, cursor=cursor, limit=_PAGE, consumer=consumer
+            )
+            reading = self._reading[place] = self._loop.run_in_executor(None, look)
+            reading.add_done_callback(lambda _: self._reading.pop(place))
+        return await asyncio.shield(reading)
+
     def count(self, number: int) -> int:
         """Return how many readers an account has."""
         return len(self._readers.get(number, ()))
@@ -105,6 +121,7 @@ class Hub:
             self._loop.call_soon_threadsafe(self._wake, owners)
 
     def _wake(self, owners: Sequence[int]) -> None:
+        self._woken += 1
         for owner in owners:
             for reader in self._readers.get(owner, ()):
                 reader.bell.set()

@@ -11,7 +11,7 @@ from tocsin.service import publishing
 from tocsin.service.documents import json_response
 from tocsin.service.ingest import CLOUDEVENT, CLOUDEVENTS, JSON, NDJSON, read_events
 from tocsin.service.models import BatchTold, DryRunTold, ReceiptTold
-from tocsin.service.principal import Someone, service_of
+from tocsin.service.principal import Principal, Someone, service_of
 from tocsin.service.routes.router import guarded
 
 router = guarded("events")
@@ -55,6 +55,13 @@ async def publish(
     receipts: bool = Query(True, description="List a batch's receipts, not only their number"),
 ) -> Response:
     """Store events and notify whom they reach; what is acknowledged is on disk."""
+    return await take(request, principal, dry_run=dry_run, atomic=atomic, receipts=receipts)
+
+
+async def take(
+    request: Request, principal: Principal, *, dry_run: bool = False, atomic: bool = True, receipts: bool = True
+) -> Response:
+    """Publish what a request holds, or try it out."""
     service = service_of(request)
     incoming = read_events(request.headers, await request.body(), service.push.schema_now)
     if dry_run:
