@@ -8,12 +8,16 @@ import numpy as np
 import pytest
 
 from tests.index.tables import Shape, coded, matches_of, random_events, random_table
+from tocsin.compile.bulk import load_bulk
 from tocsin.index.build import build_segment
 from tocsin.index.explain import table_of
 from tocsin.index.layout import Section
 from tocsin.index.plan import PlanCosts
 from tocsin.index.segment_file import DATA_START, CorruptSegment, open_segment, write_segment
+from tocsin.matching.columnar.matcher import ColumnarMatcher
 from tocsin.matching.columnar.segment_matcher import SegmentMatcher
+from tocsin.schema import Event
+from tocsin.schema.examples import load_example
 
 EAGER = PlanCosts(row=10.0, probe=1.0)
 
@@ -139,3 +143,18 @@ def test_texts_and_mixed_numbers_survive_in_the_file(tmp_path: Any) -> None:
     assert opened.columns[1].constants.tolist() == texts.tolist()
     assert opened.ids.tolist() == ids.tolist()
     assert opened.directory[2 * Section.ID_OFFSET + 1] == 8 * (len(ids) + 1)
+
+
+def test_a_segment_whose_conjunctions_are_all_found_by_their_access_predicate_has_nothing_left_to_check() -> None:
+    schema = load_example("auction")
+    prices = [number % 40 for number in range(600)]
+    loaded = load_bulk(
+        (b'{"id":%d,"event_types":["item"],"predicates":[["price","=",%d]]}' % pair for pair in enumerate(prices)),
+        schema,
+    )
+    segment = build_segment(loaded.table, costs=EAGER)
+    segment.check()
+    matcher = ColumnarMatcher(schema)
+    matcher.load_table(loaded.table)
+    found = matcher.match(Event({"event_type": ("item",), "price": (7,)}))
+    assert sorted(found) == [id for id, price in enumerate(prices) if price == 7]

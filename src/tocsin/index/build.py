@@ -156,7 +156,9 @@ def _add_rows(
 ) -> None:  # fmt: skip
     atom_group = group_of[lowered.atom_column * 5 + lowered.atom_kind].astype(np.int32)
     local_limit = ATOM_NUMBERS - scalars[Scalar.DENSE_ATOMS] - 2
-    is_local = (groups[:, 2] < 0)[atom_group] & ~placement.replaced if len(groups) else placement.replaced
+    is_local = ~placement.replaced
+    if len(groups):  # else every atom is replaced by the place of its conjunction
+        is_local &= (groups[:, 2] < 0)[atom_group]
     block_start, block_next = rows.cut_blocks(order, cluster_start, lowered.atom_offset, is_local, local_limit)
     use_atom, use_block = rows.local_uses(order, block_start, lowered.atom_offset, is_local)
     value_key = (atom_group[use_atom].astype(np.uint64) << np.uint64(32)) | lowered.atom_value[use_atom].astype(
