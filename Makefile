@@ -7,7 +7,7 @@ ARGS ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test slow check format bench fuzz torture docs lock clean venv java17
+.PHONY: help demo serve test pages slow check format bench fuzz torture docs lock clean venv java17
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  make \1@\2/p' Makefile | awk -F@ '{ printf "%-14s%s\n", $$1, $$2 }'
@@ -20,6 +20,9 @@ serve: venv java17 ## the same, until Ctrl-C
 
 test: venv ## run the tests
 	@$(BIN)/python -m pytest -n auto --maxprocesses $(JOBS) --dist worksteal $(ARGS)
+
+pages: venv ## walk the pages in a real browser (3 minutes; Debian: apt install chromium)
+	@TOCSIN_SLOW=1 $(BIN)/python -m pytest -m slow tests/service/web $(ARGS)
 
 slow: venv java17 ## what takes minutes: Spark killed, pages walked in Chromium, the API asked at length (20 minutes)
 	@TOCSIN_SLOW=1 $(BIN)/python -m pytest -m slow tests/pipeline/test_faults.py tests/pipeline/test_demo.py tests/service $(ARGS)

@@ -1,99 +1,24 @@
-"""The pages in a real browser: what a person does, also what moves by itself.
-
-Needs Chromium (Debian: apt install chromium); TOCSIN_CHROMIUM names another. Slow, so only with TOCSIN_SLOW=1, and
-skipped, with the reason, where there is no browser.
-"""
+"""The pages in a real browser: what a member does, what moves by itself, and whether everybody can use it."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect
 
-CHROMIUM = os.environ.get("TOCSIN_CHROMIUM") or shutil.which("chromium")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not os.environ.get("TOCSIN_SLOW"), reason="slow: set TOCSIN_SLOW=1 to run it"),
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here; Debian: apt install chromium"),
-]
-PASSWORD = "correct horse battery"  # noqa: S105 - of a test account
+from tests.service.web.browsing import ADMIN_TOKEN, IN_BROWSER, fill_item, log_in, register, subscribe, watched
+
+pytestmark = IN_BROWSER
 AXE = Path(__file__).parent / "axe.min.js"
 PAGES = (
     "/", "/try", "/schema", "/subscribe?type=item", "/publish?type=item", "/subscriptions", "/matches", "/dashboard",
-    "/account", "/webhooks", "/dead-letters",
+    "/account", "/webhooks", "/dead-letters", "/operators", "/subscribe", "/publish", "/publish?type=item&example=1",
+    "/matches/nonsense",
 )  # fmt: skip
 
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Give the address of a service in a process of its own."""
-    folder = tmp_path_factory.mktemp("service")
-    code = "from tocsin.cli import main; main()"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_")}
-    environment["TOCSIN_ENGINE"] = "definition"  # which has nothing to compile while somebody waits for a page
-    command = [sys.executable, "-c", code, "serve", "--store", str(folder / "store.db"), "--port", "0"]
-    process = subprocess.Popen(
-        [*command, "--guests", "publish", "--log-level", "error"], stdout=subprocess.PIPE, text=True, env=environment
-    )
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "serves http" in line:
-            yield line.split()[-1]
-            break
-    process.terminate()
-    process.wait(20)
-    process.stdout.close()
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """Give a browser."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def context(chromium: Browser, address: str) -> Iterator[BrowserContext]:
-    """Give a browser's context of its own, with its own cookies."""
-    opened = chromium.new_context(base_url=address)
-    opened.set_default_timeout(15_000)
-    yield opened
-    opened.close()
-
-
-def watched(context: BrowserContext) -> tuple[Page, list[str]]:
-    """Return a page, and the list of its errors: scripts that fail, and what the content policy stops."""
-    page, errors = context.new_page(), list[str]()
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda message: errors.append(message.text) if "Content Security" in message.text else None)
-    return page, errors
-
-
-def register(page: Page, name: str) -> None:
-    """Make an account by the form."""
-    page.goto("/register")
-    page.fill("[name=name]", name)
-    page.fill("[name=password]", PASSWORD)
-    page.fill("[name=again]", PASSWORD)
-    page.get_by_role("button", name="Register").click()
-    expect(page.get_by_role("status")).to_contain_text("registered")
-
-
-def fill_item(page: Page, price: str) -> None:
-    """Fill the form of an item."""
-    page.goto("/publish?type=item")
-    for name, value in (("item", "i1"), ("title", "a lamp"), ("price", price), ("closes", "2030-01-01T00:00:00Z")):
-        page.fill(f"[name='value.{name}']", value)
-    page.fill("[name='value.seller.name']", "Tim")
-    page.select_option("[name='value.category']", index=1)
+ADMIN_PAGES = ("/accounts", "/schema/extend", "/dead-letters")
+GUEST_PAGES = ("/login", "/register", "/")
 
 
 def test_a_subscription_made_in_the_form_is_matched_live_by_an_event_from_another_window(
@@ -141,6 +66,34 @@ def test_text_drives_the_form_completes_names_and_marks_what_is_wrong(context: B
     assert errors == []
 
 
+def test_a_newcomer_is_led_from_the_front_page_to_a_live_match(context: BrowserContext) -> None:
+    page, errors = watched(context)
+    page.goto("/")
+    page.get_by_role("button", name="Register").click()
+    page.fill("[name=name]", "newcomer")
+    page.fill("[name=password]", "a long password")
+    page.fill("[name=again]", "a long password")
+    page.get_by_role("button", name="Register").click()
+    page.get_by_role("main").get_by_role("button", name="Subscribe").click()
+    page.locator("input[name=type]").first.check()
+    page.get_by_role("button", name="Next").first.click()
+    page.locator("select[name=attribute]").first.select_option("price")
+    page.locator("select[name=op]").first.select_option("<")
+    page.locator("input[name=value]").first.fill("7")
+    expect(page.locator("#text")).to_have_value("item where price < 7")
+    page.get_by_role("button", name="Subscribe").click()
+    with context.expect_page() as opened:
+        page.get_by_role("button", name="Publish an event that fits").click()
+    expect(opened.value.locator("[name='value.price']")).to_have_value("3.5")
+    opened.value.get_by_role("button", name="Publish").click()
+    expect(opened.value.get_by_role("status")).to_contain_text("published")
+    arrived = page.locator(".feed li.new")  # on the subscription's own page, without loading it again
+    expect(arrived).to_contain_text("3.5")
+    arrived.get_by_role("link", name="why").click()
+    expect(page.locator(".why")).to_contain_text("price is 3.5")
+    assert errors == []
+
+
 def test_errors_stand_at_the_field(context: BrowserContext) -> None:
     page, errors = watched(context)
     fill_item(page, "cheap")
@@ -155,6 +108,7 @@ def test_trying_updates_while_typing_and_the_dashboard_moves(context: BrowserCon
     page.goto("/try")
     page.fill("[name=subscriptions]", "price < 10")
     page.fill("[name=events]", '{"price": 7}')
+    expect(page.locator("#tried td")).to_have_count(1)
     expect(page.locator("#tried td.held")).to_contain_text("matches")
     page.goto("/dashboard")
     expect(page.locator(".chart").first).to_be_visible()
@@ -171,11 +125,20 @@ def test_pages_fit_a_phone_and_are_accessible(chromium: Browser, address: str, s
     )  # fmt: skip
     page = context.new_page()
     register(page, f"eve-{scheme}")
+    mine = subscribe(page, "item where price < 10")
     wrong: list[str] = []
-    for path in PAGES:
+    for path in (*PAGES, mine, *ADMIN_PAGES, *GUEST_PAGES):
+        if path == ADMIN_PAGES[0]:
+            log_in(page, "admin", ADMIN_TOKEN)
+        if path == GUEST_PAGES[0]:
+            context.clear_cookies()
         page.goto(path)
         if not page.evaluate("document.documentElement.scrollWidth <= window.innerWidth + 1"):
-            wrong.append(f"{path} is too wide for a phone")
+            wide = page.evaluate(
+                "[...document.querySelectorAll('main *, header *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1"
+                " && !e.closest('.overflow-auto, .picture')).map(e => e.outerHTML.slice(0, 80)).slice(0, 3)"
+            )
+            wrong.append(f"{path} is too wide for a phone: {wide}")
         page.add_script_tag(path=AXE)
         found = page.evaluate(
             "axe.run({resultTypes: ['violations']})"

@@ -20,13 +20,13 @@ _PER_PAGE = 100
 @pages.get("/register", "anyone")
 async def show_register(visit: Visit) -> Response:
     """Show the form."""
-    return visit.page("register.html", name="", errors={})
+    return visit.page("register.html", name="", errors={}, next=safe_path(visit.query("next", "/")))
 
 
 @pages.post("/register", "anyone")
 async def register(visit: Visit) -> Response:
     """Make an account, and log in."""
-    name, password = visit.text("name").strip(), visit.text("password")
+    name, password, onward = visit.text("name").strip(), visit.text("password"), safe_path(visit.text("next", "/"))
     errors = {}
     if not _NAME.fullmatch(name):
         errors["name"] = "letters, digits and . _ @ -, beginning with a letter or digit, 64 at most"
@@ -37,10 +37,10 @@ async def register(visit: Visit) -> Response:
     if not errors:
         try:
             await visit.service.identities.register(name, password, visit.principal.address)
-            return await _log_in(visit, name, password, "/", "registered")
+            return await _log_in(visit, name, password, onward, "registered")
         except TocsinError as error:
             errors["name"] = str(error)
-    return visit.page("register.html", 422, name=name, errors=errors)
+    return visit.page("register.html", 422, name=name, errors=errors, next=onward)
 
 
 @pages.get("/login", "anyone")
@@ -62,7 +62,7 @@ async def log_in(visit: Visit) -> Response:
 async def _log_in(visit: Visit, name: str, password: str, onward: str, done: str) -> Response:
     before = visit.request.cookies.get(SESSION_COOKIE)
     found: LoggedIn = await visit.service.identities.log_in(name, password, visit.principal.address, before)
-    response = visit.go(onward, done=done) if done else visit.go(onward)
+    response = visit.go(onward, done=done) if done and "?" not in onward else visit.go(onward)
     settings = visit.service.settings
     response.set_cookie(
         SESSION_COOKIE, found.secret, max_age=int(settings.session_seconds), httponly=True, samesite="lax",

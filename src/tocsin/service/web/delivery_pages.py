@@ -42,8 +42,15 @@ async def deliveries(visit: Visit) -> Response:
     """Show what was sent to a webhook, and what became of it."""
     id = visit.request.path_params["id"]
     hook = await hooks.find(visit.service, visit.principal, id)
-    found = await hooks.deliveries_of(visit.service, visit.principal, id, (0, 0), _PER_PAGE, None)
-    return visit.page("webhook.html", webhook=hook, deliveries=found, instant=instant)
+    seq, _, subscription = visit.query("after").partition(".")
+    after = (int(seq), int(subscription)) if _is_number(seq) and _is_number(subscription) else (0, 0)
+    found = await hooks.deliveries_of(visit.service, visit.principal, id, after, _PER_PAGE, None)
+    following = f"{found[-1].seq}.{found[-1].subscription}" if len(found) == _PER_PAGE else None
+    return visit.page("webhook.html", webhook=hook, deliveries=found, following=following, instant=instant)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 19
 
 
 @pages.post("/webhooks/{id:int}/remove", "member")
@@ -71,11 +78,12 @@ async def _dead_letters(visit: Visit, error: str = "", status: int = 200) -> Res
     found = await asyncio.to_thread(
         visit.service.broker.dead_letters,
         publisher=None if visit.principal.role == "admin" else visit.principal.name,
-        after=int(after) if after.isdigit() and len(after) < 19 else 0,
+        after=int(after) if _is_number(after) else 0,
         limit=_PER_PAGE,
     )
     following = found[-1].seq if len(found) == _PER_PAGE else None
-    return visit.page("dead_letters.html", status, letters=found, following=following, error=error)
+    edited = {visit.text("seq"): visit.text("body")} if error else {}
+    return visit.page("dead_letters.html", status, letters=found, following=following, error=error, edited=edited)
 
 
 @pages.post("/dead-letters/replay", "member")

@@ -90,6 +90,7 @@ async def _draft(visit: Visit, schema: Schema, text: str, *, rows: list[Row] | N
         "text": text, "trouble": trouble_with(text, schema, visit.service.broker.operators),
         "rows": None, "types": (), "vocabulary": {}, "warnings": [],
         "estimate": None, "sample": [], "overlap": Overlap(),
+        "asks_all": False,
     }  # fmt: skip
     try:
         parts = rows_of(text) if rows is None else (tuple(visit.texts("type")), rows)
@@ -100,6 +101,7 @@ async def _draft(visit: Visit, schema: Schema, text: str, *, rows: list[Row] | N
         rows = [row for row in parts[1] if row.attribute] + [Row()]
         found |= {
             "types": parts[0],
+            "asks_all": not any(row.attribute for row in rows),
             "rows": [(row, operators(view, row.attribute), _choices(view, row)) for row in rows],
         }
         found["attributes"] = [name for name in view.attributes if name != "event_type"]

@@ -38,8 +38,9 @@ class Trial:
 
 @pages.get("/try", "anyone")
 async def show(visit: Visit) -> Response:
-    """Show the example."""
-    return visit.page("try.html", subscriptions=SUBSCRIPTIONS, events=EVENTS, trial=None)
+    """Show the example, and what comes of it."""
+    trial = await asyncio.to_thread(attempt, SUBSCRIPTIONS, EVENTS)
+    return visit.page("try.html", subscriptions=SUBSCRIPTIONS, events=EVENTS, trial=trial)
 
 
 @pages.post("/try", "anyone")

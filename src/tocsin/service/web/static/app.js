@@ -37,8 +37,10 @@ for (const feed of document.querySelectorAll("[data-live]")) {
   source.addEventListener("open", () => { if (state) state.textContent = "Live: what matches appears here at once."; });
   source.addEventListener("error", () => { if (state) state.textContent = "Connecting …"; });
   source.addEventListener("notification", (message) => {
+    const told = JSON.parse(message.data);
+    if (feed.dataset.only && feed.dataset.only !== String(told.subscription)) return;
     feed.querySelectorAll(".empty").forEach((one) => one.remove());
-    feed.prepend(arrival(JSON.parse(message.data)));
+    feed.prepend(arrival(told));
     while (feed.children.length > Number(feed.dataset.live)) feed.lastElementChild.remove();
   });
   window.addEventListener("pagehide", () => source.close());
