@@ -29,7 +29,7 @@ from tocsin.broker import Broker
 from tocsin.language import bind, evaluate, from_json
 from tocsin.pipeline.meter import Meter
 from tocsin.pipeline.run import Pipeline, PipelineSettings
-from tocsin.pipeline.session import session
+from tocsin.pipeline.session import session, warm_workers
 from tocsin.store.events import read_events
 from tocsin.store.notifications import all_blocks
 from tocsin.store.subscriptions import leases_since
@@ -67,6 +67,7 @@ def measure(options: argparse.Namespace) -> None:
         fill(place, options.subscriptions)
         with session("local[2]", streaming=True) as spark:
             floor = floor_ms(spark, folder)
+            warm_workers(spark)
             meter = Meter(folder / "status.json")
             pipeline = Pipeline(spark, PipelineSettings(place, str(folder / "checkpoint")), meter)
             pipeline.start()
@@ -84,7 +85,7 @@ def measure(options: argparse.Namespace) -> None:
             assert publisher.returncode == 0
             drain(place, pipeline)
             latencies = np.array(meter.latencies_ms())
-            parts = durations_ms(spark)
+            parts, batches = durations_ms(spark)
             pipeline.stop()
             pipeline.wait()
         checked = check(place)
@@ -94,6 +95,7 @@ def measure(options: argparse.Namespace) -> None:
             "events": len(latencies), "p50_ms": p50, "p90_ms": p90, "p99_ms": p99, "max_ms": float(latencies.max()),
             "floor_p50_ms": floor, "checked_events": checked, "batches": meter.figures().batches,
             "matches_per_event": meter.figures().matches / max(1, meter.figures().events), "batch_p50_ms": parts,
+            "last_batches": batches,
         }  # fmt: skip
         store_result("spark-latency", figures)
         print(json.dumps(figures), flush=True)
@@ -185,11 +187,13 @@ def floor_ms(spark: SparkSession, folder: Path) -> float:
     return float(np.median(durations))
 
 
-def durations_ms(spark: SparkSession) -> dict[str, float]:
-    """Return where the time of the last micro-batches of the matching query went, the median of each part."""
+def durations_ms(spark: SparkSession) -> tuple[dict[str, float], list[tuple[int, int]]]:
+    """Return where the time of the last micro-batches went, the median of each part, and rows and time of each."""
     (query,) = [query for query in spark.streams.active if query.name == "match"]
-    batches = [progress["durationMs"] for progress in query.recentProgress if progress["numInputRows"]]
-    return {name: float(np.median([batch.get(name, 0) for batch in batches])) for name in batches[-1]}
+    found = [progress for progress in query.recentProgress if progress["numInputRows"]]
+    times = [progress["durationMs"] for progress in found]
+    parts = {name: float(np.median([one.get(name, 0) for one in times])) for name in times[-1]}
+    return parts, [(progress["numInputRows"], progress["durationMs"]["triggerExecution"]) for progress in found]
 
 
 def check(place: str) -> int:

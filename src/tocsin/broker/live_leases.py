@@ -133,9 +133,9 @@ class LiveLeases:
         Event e reaches subscription s exactly when s.created < e < s.deleted and s's lease [start, end) covers e's
         arrival. This is the only place that says so.
         """
-        at = np.minimum(np.searchsorted(self.ids, subscription), max(0, self._size - 1))
         if not self._size:
             return np.zeros(len(seq), np.bool_), np.zeros(len(seq), np.int64)
+        at = self._places(subscription)
         keep = (
             (self.ids[at] == subscription)
             & (subscription < seq)
@@ -144,6 +144,19 @@ class LiveLeases:
             & (arrival_us < self._end_us[at])
         )
         return keep, self._owner[at]
+
+    def _places(self, ids: Longs) -> Longs:
+        """Return where subscriptions are, or would be; at most the last place.
+
+        Where many are asked for, and ids lie close together, a table of all ids is made for it: several times as fast
+        as searching for each.
+        """
+        first, span = int(self.ids[0]), int(self.ids[-1] - self.ids[0]) + 1
+        if len(ids) < span:
+            return np.minimum(np.searchsorted(self.ids, ids), self._size - 1)
+        table = np.zeros(span, np.int32)
+        table[self.ids - first] = np.arange(self._size, dtype=np.int32)
+        return table[np.clip(ids - first, 0, span - 1)]
 
     def due(self, now_us: int) -> list[int]:
         """Return the live subscriptions whose lease has ended."""
