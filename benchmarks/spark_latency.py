@@ -85,7 +85,7 @@ def measure(options: argparse.Namespace) -> None:
             assert publisher.returncode == 0
             drain(place, pipeline)
             latencies = np.array(meter.latencies_ms())
-            parts, batches = durations_ms(spark)
+            parts = durations_ms(spark)
             pipeline.stop()
             pipeline.wait()
         checked = check(place)
@@ -95,7 +95,6 @@ def measure(options: argparse.Namespace) -> None:
             "events": len(latencies), "p50_ms": p50, "p90_ms": p90, "p99_ms": p99, "max_ms": float(latencies.max()),
             "floor_p50_ms": floor, "checked_events": checked, "batches": meter.figures().batches,
             "matches_per_event": meter.figures().matches / max(1, meter.figures().events), "batch_p50_ms": parts,
-            "last_batches": batches,
         }  # fmt: skip
         store_result("spark-latency", figures)
         print(json.dumps(figures), flush=True)
@@ -187,13 +186,11 @@ def floor_ms(spark: SparkSession, folder: Path) -> float:
     return float(np.median(durations))
 
 
-def durations_ms(spark: SparkSession) -> tuple[dict[str, float], list[tuple[int, int]]]:
-    """Return where the time of the last micro-batches went, the median of each part, and rows and time of each."""
+def durations_ms(spark: SparkSession) -> dict[str, float]:
+    """Return where the time of the last micro-batches went, the median of each part."""
     (query,) = [query for query in spark.streams.active if query.name == "match"]
-    found = [progress for progress in query.recentProgress if progress["numInputRows"]]
-    times = [progress["durationMs"] for progress in found]
-    parts = {name: float(np.median([one.get(name, 0) for one in times])) for name in times[-1]}
-    return parts, [(progress["numInputRows"], progress["durationMs"]["triggerExecution"]) for progress in found]
+    times = [progress["durationMs"] for progress in query.recentProgress if progress["numInputRows"]]
+    return {name: float(np.median([one.get(name, 0) for one in times])) for name in times[-1]}
 
 
 def check(place: str) -> int:

@@ -154,8 +154,8 @@ class LiveLeases:
         first, span = int(self.ids[0]), int(self.ids[-1] - self.ids[0]) + 1
         if len(ids) < span:
             return np.minimum(np.searchsorted(self.ids, ids), self._size - 1)
-        table = np.zeros(span, np.int32)
-        table[self.ids - first] = np.arange(self._size, dtype=np.int32)
+        table = np.zeros(span, np.int64)
+        table[self.ids - first] = np.arange(self._size)
         return table[np.clip(ids - first, 0, span - 1)]
 
     def due(self, now_us: int) -> list[int]:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 DRAIN_SECONDS = 60.0
 WARM_UP_SECONDS = 600.0  # kernels may have to be compiled, on a machine that is busy
-WARM_UP_EVENTS = 1_200  # enough for a task on each core, so that all workers start
-WARM_UP_ROUNDS = 4
+WARM_UP_EVENTS = 2_200  # enough for a task on each core, so that all workers start
+WARM_UP_ROUNDS = 2
 LINE_SECONDS = 5.0
 
 
@@ -114,7 +114,7 @@ class _Running:
             self._house.publish(WARM_UP_EVENTS)
             self._pipeline.start()
             self._drain(WARM_UP_SECONDS)
-            for _ in range(WARM_UP_ROUNDS):  # a task has two workers, and Spark takes them in turns
+            for _ in range(WARM_UP_ROUNDS):
                 self._house.publish(WARM_UP_EVENTS)
                 self._drain(WARM_UP_SECONDS)
 

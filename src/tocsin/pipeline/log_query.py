@@ -13,15 +13,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tocsin.pipeline.crash import reach
+from tocsin.pipeline.match_source import StoreMatchSource
 from tocsin.pipeline.meter import BatchReport, Meter
 from tocsin.pipeline.store_sink import longs, store_batch
-from tocsin.pipeline.store_source import FORMAT, StoreEventSource
-from tocsin.pipeline.stored_matching import BLOCKS, OUTPUT, BlocksStored, MatchStored
+from tocsin.pipeline.store_source import StoreEventSource
+from tocsin.pipeline.stored_matching import OUTPUT, MatchStored
 from tocsin.pipeline.stores import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamReader
 
 NAME = "match"
 
@@ -44,14 +46,19 @@ class LogQuery:
 
 def read_log(spark: SparkSession, query: LogQuery, *, start: str | None = None) -> DataFrame:
     """Return the log as a streaming DataFrame."""
-    spark.dataSource.register(StoreEventSource)
+    return _read(spark, query, StoreEventSource, start).load()
+
+
+def _read(
+    spark: SparkSession, query: LogQuery, source: type[StoreEventSource], start: str | None = None
+) -> DataStreamReader:
+    spark.dataSource.register(source)
     return (
-        spark.readStream.format(FORMAT)
+        spark.readStream.format(source.name())
         .option("store", query.store)
         .option("start", start or query.start)
         .option("partitions", str(query.partitions))
         .option("maxEventsPerBatch", str(query.events_per_batch))
-        .load()
     )
 
 
@@ -63,7 +70,8 @@ def match_log(spark: SparkSession, query: LogQuery, *, with_body: bool = False) 
 
 def start_log_query(spark: SparkSession, query: LogQuery, meter: Meter) -> StreamingQuery:
     """Start matching the log into the store."""
-    blocks = read_log(spark, query).mapInArrow(BlocksStored(query.store, query.engine, query.index), BLOCKS)
+    source = _read(spark, query, StoreMatchSource).option("engine", query.engine)
+    blocks = (source if query.index is None else source.option("index", query.index)).load()
     writer = blocks.writeStream.queryName(NAME).foreachBatch(_sink(query, meter))
     writer = writer.option("checkpointLocation", query.checkpoint)
     if query.until_idle:

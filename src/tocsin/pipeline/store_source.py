@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FORMAT = "tocsin_store"
 ROWS_AT_ONCE = 5_000
-FEWEST_PER_PARTITION = 200  # seqs: below that a second task costs more than it saves
+FEWEST_PER_PARTITION = 1_000  # seqs: below that a second task costs more than it saves
 DEFAULT_EVENTS_PER_BATCH = 20_000
 MATCHED = "matched"  # start after what has been matched already
 
