@@ -3,7 +3,7 @@
     python -m benchmarks.symmetric --sizes 100000,1000000
 
 The matchmaker against (a) the naive two-sided loop, which is the definition, (b) DuckDB over one row per subscriber, and
-(c) itself without rule indexes; then the cache of program results at several hit rates. Answers are compared before
+(c) itself without rule indexes and without cache; then the cache of program results at several hit rates. Answers are compared before
 anything is timed. Raw times go to results/symmetric.jsonl; `--report` makes the plot and table of docs/symmetric.md.
 """
 
@@ -24,6 +24,7 @@ from tocsin.language.formula import FLOAT, INT
 from tocsin.schema import EnumeratedDomain, EventType, NumericDomain, Schema, TextDomain, TypeAttribute, Union
 from tocsin.symmetric import Matchmaker, Program, ProgramCache, Programs, decide, load_subscribers
 from tocsin.symmetric.load import Loader
+from tocsin.symmetric.stages import Stages
 
 COVERS = ("Third party", "Basic", "Part", "Full")
 PRICE = "case when years_ncd > 7 then 300 + (90 - age) * 4 else 500 + (90 - age) * 6 end"
@@ -120,72 +121,147 @@ def seconds_each(work: Callable[[Any], Any], items: list[Any]) -> list[float]:
 
 
 class Duck:
-    """DuckDB with one row per subscriber; a prepared statement an offer."""
+    """DuckDB with one row per subscriber, on all cores: the formulation that is fastest counts.
+
+    single     a statement an offer, its rules in the text, over the table as it comes
+    clustered  the same over the table in the order of cover and deductible, so that row groups are skipped
+    batch      all offers as a table of intervals, joined with the subscribers in one statement; only offers whose rules
+               are known intervals can be written so
+    """
 
     def __init__(self, size: int) -> None:
         import duckdb
         import pyarrow as pa
 
-        rows = [
-            {"id": one["id"], "cover": one["predicates"][0][2], "deductible": one["predicates"][1][2],
-             "price": one["predicates"][2][2], **one["properties"]}
-            for one in subscribers(size)
-        ]  # fmt: skip
-        table = pa.Table.from_pylist(rows)
+        columns: dict[str, list[Any]] = {}
+        for one in subscribers(size):
+            row = {
+                "id": one["id"], "cover": one["predicates"][0][2], "deductible": one["predicates"][1][2],
+                "price": one["predicates"][2][2], **one["properties"],
+            }  # fmt: skip
+            for name, value in row.items():
+                columns.setdefault(name, []).append(value)
         self.connection = duckdb.connect()
-        self.connection.register("given", table)
+        self.connection.register("given", pa.table(columns))
         self.connection.execute("create table subs as select * from given")
+        self.connection.execute("create table clustered as select * from subs order by cover, deductible")
 
-    def match(self, offer: dict[str, Any]) -> dict[int, float]:
+    def match(self, offer: dict[str, Any], table: str = "subs") -> Any:
         event = offer["event"]
         where = " and ".join(f"({rule})" for rule in offer["rules"])
-        found = self.connection.execute(
-            f"select id, computed from (select id, price, {PRICE} as computed from subs "
+        return self.connection.execute(
+            f"select id, computed from (select id, price, {PRICE} as computed from {table} "
             f"where cover = ? and deductible >= ? and {where}) where computed <= price",
             [event["cover"], event["deductible"]],
         ).fetchnumpy()
-        return dict(zip(found["id"].tolist(), found["computed"].tolist(), strict=True))
+
+    def match_clustered(self, offer: dict[str, Any]) -> Any:
+        return self.match(offer, "clustered")
+
+    def match_batch(self, asked: list[dict[str, Any]]) -> Any:
+        import pyarrow as pa
+
+        self.connection.register("offers", pa.Table.from_pylist([intervals(at, one) for at, one in enumerate(asked)]))
+        within = " and ".join(f"{name} between {name}_low and {name}_high" for name in ("age", "years_ncd", "km"))
+        return self.connection.execute(
+            f"select number, id, computed from (select number, id, s.price, {PRICE} as computed from offers o "
+            "join clustered s on s.cover = o.cover and s.deductible >= o.deductible "
+            f"and {within} and income >= income_low and (wanted is null or region = wanted)) where computed <= price"
+        ).fetchnumpy()
+
+
+def intervals(at: int, offer: dict[str, Any]) -> dict[str, Any]:
+    """Return an offer as a row of intervals, for the batch join."""
+    row: dict[str, Any] = {"number": at, "cover": offer["event"]["cover"], "deductible": offer["event"]["deductible"]}
+    for name in ("age", "years_ncd", "km"):
+        row |= {f"{name}_low": -(10**9), f"{name}_high": 10**9}
+    row |= {"income_low": -1.0, "wanted": None}
+    for rule in offer["rules"]:
+        match rule.replace("'", "").split():
+            case [name, "between", low, "and", high]:
+                row |= {f"{name}_low": int(low), f"{name}_high": int(high)}
+            case ["income", ">=", low]:
+                row["income_low"] = float(low)
+            case [name, ">=", low]:
+                row[f"{name}_low"] = int(low)
+            case [name, "<", high]:
+                row[f"{name}_high"] = int(high) - 1
+            case ["region", "=", region]:
+                row["wanted"] = region
+            case _:
+                raise AssertionError(rule)
+    return row
+
+
+def price(age: int, years_ncd: int) -> float:
+    """The program as a Python callable."""
+    return 300.0 + (90 - age) * 4 if years_ncd > 7 else 500.0 + (90 - age) * 6
+
+
+def callables(cache: ProgramCache) -> Programs:
+    parameters = {"age": INT, "years_ncd": INT}
+    return Programs([Program("auto_price", 1, parameters, FLOAT, callable=price, time_limit_seconds=60)], cache=cache)
 
 
 def measure(size: int, events: int, naive_events: int) -> None:
     """Measure everything at one size and store it."""
-    asked = offers(events)
+    asked, fresh = offers(events), offers(events, seed=3)  # the timed offers' texts were never seen before
     start = time.perf_counter()
     matchmaker = filled(size)
     load_seconds = time.perf_counter() - start
     duck = Duck(size)
     for offer in asked:  # builds the indexes, and checks the answers
         found = {match.id: match.values["price"] for match in matchmaker.match(offer).notifications()}
-        assert found == duck.match(offer), offer
-    held = list(matchmaker.roster)
-    naive: list[float] = []
-    for offer in asked[:naive_events]:
+        for answer in (duck.match(offer), duck.match_clustered(offer)):
+            assert found == dict(zip(answer["id"].tolist(), answer["computed"].tolist(), strict=True)), offer
+    joined = duck.match_batch(asked)
+    assert len(joined["id"]) == sum(len(matchmaker.match(offer).ids) for offer in asked)
+    figures: dict[str, Any] = {"subscribers": size, "events": events, "load_seconds": load_seconds}
+    figures["naive"] = measure_naive(matchmaker, asked[:naive_events])
+    figures["engine"] = seconds_each(matchmaker.match, fresh)
+    figures["rules_first"] = matchmaker.work.rules_first / matchmaker.work.offers
+    figures["matches"] = matchmaker.work.matches / matchmaker.work.offers
+    figures["duckdb"] = seconds_each(duck.match, fresh)
+    figures["duckdb_clustered"] = seconds_each(duck.match_clustered, fresh)
+    start = time.perf_counter()
+    duck.match_batch(fresh)
+    figures["duckdb_batch"] = [(time.perf_counter() - start) / len(fresh)] * 1
+    figures["callable"] = measure_callable(matchmaker, callables(ProgramCache()), fresh, rule_indexes=True)
+    figures["unindexed"] = measure_callable(matchmaker, programs(), fresh, rule_indexes=False)
+    figures["callable_bare"] = measure_callable(matchmaker, callables(ProgramCache(0, 0)), fresh, rule_indexes=False)
+    store("symmetric", {"kind": "match", **figures})
+    print(size, {name: f"{1e3 * statistics.median(figures[name]):.3f} ms" for name in NAMES if figures[name]})
+    print(f"load {load_seconds:.1f} s, {figures['matches']:.0f} matches an offer", flush=True)
+
+
+NAMES = (
+    "engine", "unindexed", "callable", "callable_bare", "duckdb", "duckdb_clustered", "duckdb_batch", "naive"
+)  # fmt: skip
+
+
+def measure_naive(matchmaker: Matchmaker, asked: list[dict[str, Any]]) -> list[float]:
+    """Return how long the definition takes, pair by pair."""
+    held = list(matchmaker.roster) if asked else []
+    times = []
+    for offer in asked:
         analysed = matchmaker.analyse(offer)
         start = time.perf_counter()
         matched = {one.id for one in held if decide(analysed, one, matchmaker.meeting).matched}
-        naive.append(time.perf_counter() - start)
+        times.append(time.perf_counter() - start)
         assert matched == set(matchmaker.match(offer).ids)
-    del held
-    engine = seconds_each(matchmaker.match, asked)
-    matchmaker.stages.rule_indexes = False
-    matchmaker.match(asked[0])
-    unindexed = seconds_each(matchmaker.match, asked)
-    duck_times = seconds_each(duck.match, asked)
-    figures = {
-        "subscribers": size, "events": events, "load_seconds": load_seconds, "engine": engine, "duckdb": duck_times,
-        "unindexed": unindexed, "naive": naive, "rules_first": matchmaker.work.rules_first,
-        "matches": matchmaker.work.matches / matchmaker.work.offers,
-    }  # fmt: skip
-    store("symmetric", {"kind": "match", **figures})
-    middle = {
-        name: statistics.median(figures[name]) for name in ("engine", "unindexed", "duckdb", "naive") if figures[name]
-    }  # type: ignore[arg-type]
-    print(
-        size,
-        {name: f"{1e3 * value:.3f} ms" for name, value in middle.items()},
-        f"load {load_seconds:.1f} s",
-        flush=True,
-    )
+    return times
+
+
+def measure_callable(
+    filled_one: Matchmaker, registered: Programs, asked: list[dict[str, Any]], *, rule_indexes: bool
+) -> list[float]:
+    """Return the times with other programs, over the subscribers that are there; the first offer builds what is needed."""
+    other = Matchmaker(SCHEMA, programs=registered)
+    other.roster = filled_one.roster
+    other.stages = Stages(other.meeting, other.roster, rule_indexes=rule_indexes)
+    for offer in offers(10, seed=5):
+        other.match(offer)
+    return seconds_each(other.match, asked)
 
 
 def measure_cache(size: int = 20_000) -> None:
@@ -236,16 +312,16 @@ def report() -> None:
     import matplotlib.pyplot as plt
 
     lines = list(stored("symmetric"))
-    match = {line["subscribers"]: line for line in lines if line["kind"] == "match"}
+    match = {line["subscribers"]: line for line in lines if line["kind"] == "match" and "duckdb_batch" in line}
     cache = {line["rate"]: line for line in lines if line["kind"] == "cache"}
     with mpl.rc_context({"svg.hashsalt": "tocsin", "svg.fonttype": "none", "font.size": 9}):
         figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6))
-        for name in ("engine", "unindexed", "duckdb", "naive"):
+        for name in NAMES:
             points = [(size, 1 / statistics.median(line[name])) for size, line in sorted(match.items()) if line[name]]
             if points:
-                left.plot(*zip(*points, strict=True), marker="o", label=name)
+                left.plot(*zip(*points, strict=True), marker="o", label=name.replace("_", ", "))
         left.set(xscale="log", yscale="log", xlabel="subscribers", ylabel="offers a second")
-        left.legend(fontsize=7)
+        left.legend(fontsize=6)
         points = [(line["hit_rate"], 1e3 * statistics.median(line["seconds"])) for _, line in sorted(cache.items())]
         if points:
             right.plot(*zip(*points, strict=True), marker="o")
@@ -253,13 +329,12 @@ def report() -> None:
         figure.tight_layout()
         path = Path(__file__).parent.parent / "docs" / "symmetric.svg"
         figure.savefig(path, format="svg", metadata={"Date": None})
-    print("| subscribers | engine | unindexed | duckdb | naive |")
-    for size, line in sorted(match.items()):
+    print("| | " + " | ".join(f"{size:,} subscribers" for size in sorted(match)) + " |")
+    for name in NAMES:
         row = [
-            f"{1e3 * statistics.median(line[name]):.2f} ms" if line[name] else ""
-            for name in ("engine", "unindexed", "duckdb", "naive")
+            f"{1e3 * statistics.median(line[name]):,.3g} ms" if line[name] else "" for _, line in sorted(match.items())
         ]
-        print(f"| {size:,} | " + " | ".join(row) + " |")
+        print(f"| {name} | " + " | ".join(row) + " |")
 
 
 def main() -> None:

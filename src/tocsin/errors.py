@@ -28,6 +28,7 @@
         ├── AccountExists        there is an account of that name
         ├── UnknownNotification  there is no such notification, or it is another's
         ├── UnknownDeadLetter    there is no such dead letter, or it is another's
+        ├── UnknownOffer         there is no such offer, or it is another's
         ├── LeaseError           LeaseOutOfBounds, LeaseEnded, StaleRenewal
         ├── LimitExceeded        QuotaExceeded (this owner's), Overloaded (everybody's)
         ├── IdempotencyConflict  the key was used with another body
@@ -315,6 +316,14 @@ class UnknownNotification(BrokerError):
     def __init__(self, seq: int, subscription: int) -> None:
         self.seq, self.subscription = seq, subscription
         super().__init__(f"there is no notification of event {seq} for subscription {subscription}")
+
+
+class UnknownOffer(BrokerError):
+    """No such offer is kept, or it is another's."""
+
+    def __init__(self, seq: int) -> None:
+        self.seq = seq
+        super().__init__(f"there is no offer {seq}")
 
 
 class UnknownDeadLetter(BrokerError):

@@ -9,9 +9,11 @@ from typing import Any
 
 import msgspec
 
+from tocsin.broker.offers import OfferDesk, is_offer
 from tocsin.errors import EventRejected, Violation
 from tocsin.schema import EVENT_TYPE, Event, Schema
 from tocsin.schema.event import admit_plain
+from tocsin.symmetric.unions import admit_static
 
 RawEvent = Mapping[str, object] | Event | bytes | str
 _SHOWN_BYTES = 4096  # of what is too large to be kept whole
@@ -33,19 +35,22 @@ class Rejected:
     body: bytes
 
 
-def admit_all(raws: Sequence[RawEvent], schema: Schema, most_bytes: int) -> list[Admitted | Rejected]:
-    """Return what becomes of each raw event."""
-    return [_admit(raw, schema, most_bytes) for raw in raws]
+def admit_all(
+    raws: Sequence[RawEvent], schema: Schema, most_bytes: int, desk: OfferDesk | None = None
+) -> list[Admitted | Rejected]:
+    """Return what becomes of each raw event; offers are judged by the desk."""
+    return [_admit(raw, schema, most_bytes, desk) for raw in raws]
 
 
-def _admit(raw: RawEvent, schema: Schema, most_bytes: int) -> Admitted | Rejected:
+def _admit(raw: RawEvent, schema: Schema, most_bytes: int, desk: OfferDesk | None) -> Admitted | Rejected:
     try:
         document = _object(raw, most_bytes)
         event = admit_plain(schema, document)
         if event is not None and EVENT_TYPE in document:  # plain: its values are stored as they are written
             body = msgspec.json.encode(document)
         else:
-            event = schema.admit(document)
+            is_one = desk is not None and is_offer(document)
+            event = desk.admit(document, schema) if desk is not None and is_one else schema.admit(document)
             body = stored_form(event)
         if len(body) > most_bytes:
             raise EventRejected([_too_large(len(body), most_bytes)])
@@ -78,6 +83,11 @@ def read_stored(body: bytes) -> dict[str, Any]:
     """Return a stored event as JSON-like values."""
     document: dict[str, Any] = msgspec.json.decode(body)
     return document
+
+
+def admit_stored(schema: Schema, body: bytes) -> Event:
+    """Return a stored event, admitted again."""
+    return admit_static(schema, read_stored(body))
 
 
 def _too_large(size: int, most: int) -> Violation:

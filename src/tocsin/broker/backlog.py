@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from tocsin.broker.admission import read_stored
+from tocsin.broker.admission import admit_stored
 from tocsin.broker.core import Core
 from tocsin.broker.live_index import LiveIndex
 from tocsin.schema import Schema
@@ -51,5 +51,5 @@ def _match(connection: Connection, transaction: Transaction, live: LiveIndex, sc
 
 def match_stored(live: LiveIndex, schema: Schema, stored: list[StoredEvent]) -> Matches:
     """Return the matches of stored events as of their seqs and arrivals."""
-    events = [schema.admit(read_stored(event.body)) for event in stored]
+    events = [admit_stored(schema, event.body) for event in stored]
     return live.match([event.seq for event in stored], [event.arrival_us for event in stored], events)

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from tocsin.broker import backlog, deliveries, inquiries
 from tocsin.broker.admission import RawEvent
@@ -41,6 +41,7 @@ from tocsin.broker.expressions import Expression, Prepared, prepare
 from tocsin.broker.going_on import Pause, Replace, Resume
 from tocsin.broker.indexes import open_index
 from tocsin.broker.live_index import Engine
+from tocsin.broker.offers import OfferDesk
 from tocsin.broker.publishing import Publish, run_publishes
 from tocsin.broker.receipts import (
     DeadLetterView,
@@ -65,6 +66,11 @@ from tocsin.schema import Event, Schema
 from tocsin.store import Store, accounts, letters, schema_history, subscriptions
 from tocsin.store.clock import MachineClock
 from tocsin.store.schema_history import SchemaVersion
+from tocsin.symmetric.program_files import open_programs
+from tocsin.symmetric.programs import Programs
+
+if TYPE_CHECKING:
+    from tocsin.broker.matchmaking import Matchmaking
 
 Matching = Literal["inline", "pipeline"]
 
@@ -92,6 +98,7 @@ class Broker:
         engine: Literal["columnar", "definition"] | Engine = "columnar",
         index: str | Path | None = None,
         operators: Registry | str | Path | None = None,
+        programs: Programs | str | Path | None = None,
         machine: MachineClock | None = None,
         sweep: bool = True,
         accept_clock: bool = False,
@@ -100,13 +107,15 @@ class Broker:
 
         `matching` says who matches events, this broker or the pipeline; None leaves it as it was. `index` is the
         folder of the index; beside the file by default, None with PostgreSQL keeps it in memory. `operators` are those
-        that subscriptions may call: a registry, or what operators/registries.py takes. `sweep=False` leaves sweeping to
-        explicit calls of `sweep`. Raises StoreError and SchemaError.
+        that subscriptions may call: a registry, or what operators/registries.py takes; `programs` those that offers
+        may: as objects, or a file of them (symmetric/program_files.py). `sweep=False` leaves sweeping to explicit calls
+        of `sweep`. Raises StoreError and SchemaError.
         """
-        registry = open_registry(operators)
+        registry, desk = open_registry(operators), OfferDesk(open_programs(programs))
         store = Store.open(place, machine=machine, accept_clock=accept_clock)
         try:
-            core = Core(store, open_index(store, engine, index, registry), settings or BrokerSettings(), registry)
+            live = open_index(store, engine, index, registry, programs=desk.programs)
+            core = Core(store, live, settings or BrokerSettings(), registry, desk)
             core.refresh()
             broker = cls(core)
             if schema is not None:
@@ -324,7 +333,7 @@ class Broker:
             check_name("an idempotency key", idempotency_key)
         request = Publish.judge(
             raws, self._core.schema, settings.event_bytes,
-            atomic=atomic, publisher=publisher, key=idempotency_key, single=single,
+            atomic=atomic, publisher=publisher, key=idempotency_key, single=single, desk=self._core.desk,
         )  # fmt: skip
         if not raws:
             return []
@@ -427,6 +436,13 @@ class Broker:
     def explain(self, seq: int, subscription: int, *, owner: str) -> Explanation:
         """Return why a stored notification came; raises UnknownNotification, also where it is another's."""
         return inquiries.explain_notification(self._core, owner, seq, subscription)
+
+    @functools.cached_property
+    def matchmaking(self) -> Matchmaking:
+        """Offers that wait for subscriptions, why pairs meet, and the programs that compute."""
+        from tocsin.broker.matchmaking import Matchmaking
+
+        return Matchmaking(self._core, functools.partial(self._turns.take, self._run_changes))
 
     # --- upkeep -------------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 from tocsin.broker.expressions import Prepared
 from tocsin.broker.live_index import LiveIndex
 from tocsin.broker.live_leases import Lease
+from tocsin.broker.offers import OfferDesk
 from tocsin.broker.settings import BrokerSettings
 from tocsin.errors import SchemaError
 from tocsin.operators.registry import Registry
@@ -91,12 +92,18 @@ class Core:
     """The store, the live index and the schema in force. `lock` is held by whoever uses or changes the live index."""
 
     def __init__(
-        self, store: Store, live: LiveIndex, settings: BrokerSettings, registry: Registry | None = None
+        self,
+        store: Store,
+        live: LiveIndex,
+        settings: BrokerSettings,
+        registry: Registry | None = None,
+        desk: OfferDesk | None = None,
     ) -> None:
         self.store = store
         self.live = live
         self.settings = settings
         self.registry = Registry() if registry is None else registry  # the operators that subscriptions may call
+        self.desk = OfferDesk() if desk is None else desk  # judges offers
         self.matches_inline = True  # as of the last turn or refresh
         self.lock = threading.RLock()
         self._schema: Schema | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -20,8 +20,8 @@ from tocsin.broker.cursors import LAST, Position
 from tocsin.broker.receipts import Notification, Page
 from tocsin.broker.times import id_text, instant
 from tocsin.errors import BadCursor, CursorExpired
-from tocsin.store import Meta, accounts, events, letters, replacements, subscriptions
-from tocsin.store.notifications import notification_id, read_notifications
+from tocsin.store import Meta, accounts, events, letters, offers, replacements, subscriptions
+from tocsin.store.notifications import BUCKETS, notification_id, read_notifications
 from tocsin.store.transaction import read_meta
 
 CONSUMER = "default"
@@ -101,9 +101,11 @@ def describe(connection: Connection, positions: Sequence[Position], incarnation:
     """Return the notifications at positions, which must be there."""
     stored = events.find_events(connection, sorted({position.seq for position in positions}))
     origins = replacements.origins_of(connection, {position.subscription for position in positions})
+    computed = _computed(connection, positions)
     notifications = []
     for position in positions:
         event = stored[position.seq]
+        values = computed.get((position.seq, position.subscription), {})
         notifications.append(
             Notification(
                 id=id_text(notification_id(event.event_id, position.subscription)),
@@ -111,11 +113,24 @@ def describe(connection: Connection, positions: Sequence[Position], incarnation:
                 subscription=origins.get(position.subscription, position.subscription),
                 event_id=id_text(event.event_id),
                 arrival=instant(event.arrival_us),
-                event=read_stored(event.body),
+                event=read_stored(event.body) | values,
                 cursor=cursors.encode(position, incarnation),
+                computed=tuple(values),
             )
         )
     return notifications
+
+
+def _computed(connection: Connection, positions: Sequence[Position]) -> dict[tuple[int, int], dict[str, Any]]:
+    """Return what was computed for these notifications, by seq and subscription."""
+    seqs = offers.computed_among(connection, sorted({position.seq for position in positions}))
+    if not seqs:
+        return {}
+    stored = subscriptions.find_subscriptions(connection, sorted({one.subscription for one in positions}))
+    found: dict[tuple[int, int], dict[str, Any]] = {}
+    for owner in {one.owner % BUCKETS for one in stored}:
+        found |= offers.find_values(connection, owner, sorted(seqs))
+    return found
 
 
 def _account(core: Core, owner: str) -> int:

@@ -13,7 +13,7 @@ import random
 import time
 from dataclasses import dataclass, field
 
-from tocsin.broker.admission import read_stored
+from tocsin.broker.admission import admit_stored
 from tocsin.broker.trial import Trial
 from tocsin.errors import TocsinError
 from tocsin.language import Subscription
@@ -102,7 +102,7 @@ class EventSample:
         at = len(self.events) if len(self.events) < self.size else self._random.randrange(self.seen)
         if at >= self.size:
             return
-        chosen = event if event is not None else self.schema.admit(read_stored(body))
+        chosen = event if event is not None else admit_stored(self.schema, body)
         if at == len(self.events):
             self.events.append(chosen)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,11 +11,14 @@ from typing import Any
 import msgspec
 
 from tocsin.compile.normalise import NormalForm, normalise
-from tocsin.errors import TooLarge
+from tocsin.errors import LanguageError, TooLarge
 from tocsin.language import BoundSubscription, Condition, Subscription, bind, from_json, parse, render, to_json
 from tocsin.language.documents import decode, from_document
 from tocsin.operators.registry import Registry
 from tocsin.schema import Schema
+from tocsin.symmetric.meeting import Meeting
+from tocsin.symmetric.subscriber import bind_subscriber
+from tocsin.symmetric.unions import meetings
 
 _CALL = b'{"operator":'
 _CONJUNCTION = b'"where":{"and":['
@@ -50,6 +54,11 @@ def prepare(expression: Expression, schema: Schema, *, most_bytes: int, registry
     if text is not None and len(text) > most_bytes:
         raise TooLarge(f"an expression has at most {most_bytes} characters")
     subscription = _tree(expression)
+    meeting = meetings(schema).get(subscription.event_types[0]) if len(subscription.event_types) == 1 else None
+    if meeting is not None and (prepared := _two_sided(expression, subscription, schema, meeting)) is not None:
+        if len(prepared.tree) > most_bytes:
+            raise TooLarge(f"an expression has at most {most_bytes} bytes as JSON")
+        return prepared
     bound = bind(subscription, schema, text=text)
     if bound.operators:
         bound = _bind_operators(
@@ -63,6 +72,25 @@ def prepare(expression: Expression, schema: Schema, *, most_bytes: int, registry
     if not bound.operators:
         # Normalised before anything is stored: what no engine can hold must not get into the store.
         prepared.__dict__["form"] = normalise(bound)
+    return prepared
+
+
+def _two_sided(expression: Expression, subscription: Subscription, schema: Schema, meeting: Meeting) -> Prepared | None:
+    """Return a subscription of a union's event type, which may have properties and speak of them.
+
+    None where it is for another engine: it calls operators. Raises LanguageError.
+    """
+    text = expression if isinstance(expression, str) else None
+    try:
+        bind_subscriber(0, subscription if text is None else text, meeting)
+    except LanguageError:
+        with suppress(LanguageError):
+            if bind(subscription, schema, text=text).operators:
+                return None
+        raise
+    prepared = Prepared(text or "", msgspec.json.encode(to_json(subscription)), schema)
+    with suppress(LanguageError):  # what speaks of the event alone can be asked for as any other
+        prepared.__dict__["bound"] = bind(subscription, schema)
     return prepared
 
 

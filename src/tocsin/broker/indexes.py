@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from tocsin.broker.expressions import calls_operators
 from tocsin.broker.live_index import DefinitionEngine, Engine, LiveIndex
 from tocsin.broker.routing_engine import Route, RoutingEngine
+from tocsin.broker.union_types import UnionTypes
 from tocsin.errors import FileError
 from tocsin.operators.registry import Registry
 from tocsin.schema import Schema
 from tocsin.store import Store, schema_history
 from tocsin.store.subscriptions import trees_of
 from tocsin.store.transaction import read_meta
+from tocsin.symmetric.programs import Programs
 
 if TYPE_CHECKING:
     from tocsin.broker.columnar_engine import LiveFolder
@@ -28,13 +30,14 @@ def open_index(
     folder: str | Path | None,
     registry: Registry | None = None,
     *,
+    programs: Programs | None = None,
     read_only: bool = False,
 ) -> LiveIndex:
     """Return a live index; it follows the store from its `seq` on, which is 0 where it must be built anew.
 
     With `read_only` a folder that cannot be used is left as it is: its writer may be about to replace it.
     """
-    routes = routes_of(Registry() if registry is None else registry)
+    routes = routes_of(Registry() if registry is None else registry, programs or Programs())
     if isinstance(engine, Engine):
         return LiveIndex(RoutingEngine(engine, routes))
     if engine == "definition":
@@ -55,7 +58,7 @@ def open_index(
     return loaded or LiveIndex(RoutingEngine(ColumnarEngine(None if read_only else live), routes))
 
 
-def routes_of(registry: Registry) -> list[Route]:
+def routes_of(registry: Registry, programs: Programs) -> list[Route]:
     """Return which subscriptions have engines of their own."""
 
     def operator_engine(schema: Schema) -> Engine:
@@ -63,7 +66,16 @@ def routes_of(registry: Registry) -> list[Route]:
 
         return OperatorEngine(registry, schema)
 
-    return [Route("operators", calls_operators, operator_engine)]
+    def symmetric_engine(schema: Schema) -> Engine:
+        from tocsin.broker.symmetric_engine import SymmetricEngine
+
+        return SymmetricEngine(schema, programs)
+
+    types = UnionTypes()
+    return [
+        Route("operators", calls_operators, operator_engine),
+        Route("matchmaking", types.takes, symmetric_engine, types.follow),
+    ]
 
 
 def folder_of(store: Store, folder: str | Path | None) -> Path | None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
-from tocsin.broker.admission import Admitted, RawEvent, admit_all, read_stored
+from tocsin.broker.admission import Admitted, RawEvent, admit_all, admit_stored
 from tocsin.broker.core import Core
 from tocsin.broker.expressions import bind_stored
 from tocsin.broker.receipts import DryRun, Reached
@@ -24,7 +24,7 @@ from tocsin.store.subscriptions import StoredSubscription
 def dry_run(core: Core, raws: Sequence[RawEvent], owner: str | None) -> list[DryRun]:
     """Return what publishing these events now would come to, without doing it; matches of one owner, or of all."""
     core.refresh()
-    judged = admit_all(raws, core.schema, core.settings.event_bytes)
+    judged = admit_all(raws, core.schema, core.settings.event_bytes, core.desk)
     fine = [(at, item.event) for at, item in enumerate(judged) if isinstance(item, Admitted)]
     found_events = [event for _, event in fine]
     with core.foreseen(found_events), core.lock:
@@ -58,7 +58,7 @@ def explain_notification(core: Core, owner: str, seq: int, subscription: int) ->
     if event is None or kept is None or kept.origin != subscription:
         raise UnknownNotification(seq, subscription)
     bound = bind_stored(kept.tree, core.schema, core.registry)
-    return core.registry.explain(bound, core.schema.admit(read_stored(event.body)))
+    return core.registry.explain(bound, admit_stored(core.schema, event.body))
 
 
 def _was_told(connection: Connection, owner: int | None, seq: int, one: StoredSubscription) -> bool:

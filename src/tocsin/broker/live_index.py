@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from tocsin.language import BoundSubscription, evaluate
 from tocsin.schema import Event, Schema
 from tocsin.store.notifications import Matches
 from tocsin.store.subscriptions import LeaseRow
+
+if TYPE_CHECKING:
+    from tocsin.symmetric import Matched
 
 
 class Engine(ABC):
@@ -48,6 +51,11 @@ class Engine(ABC):
     @abstractmethod
     def find(self, events: Sequence[Event]) -> tuple[Longs, Longs]:
         """Return (position of the event, id of the subscription) of every match, each once, in any order."""
+
+    def met(self, event: Event) -> Matched | None:
+        """Return what the last `find` computed for an offer; None for an event that is none."""
+        del event
+        return None
 
     @property
     def takes_long(self) -> bool:

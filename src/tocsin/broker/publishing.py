@@ -14,15 +14,17 @@ import numpy as np
 
 from tocsin.broker.admission import Admitted, RawEvent, Rejected, admit_all, request_hash
 from tocsin.broker.core import Core, Turn
+from tocsin.broker.offer_outcomes import NewOffer, store_offers, store_outcomes, tell
+from tocsin.broker.offers import OfferDesk, OfferEvent
 from tocsin.broker.receipts import PublishReceipt
 from tocsin.broker.times import id_text, new_event_ids
 from tocsin.broker.turns import Waiting
-from tocsin.errors import BatchRejected, EventRejected, IdempotencyConflict, TocsinError, Violation
+from tocsin.errors import BatchRejected, EventRejected, IdempotencyConflict, NotSupported, TocsinError, Violation
 from tocsin.schema import Event, Schema
 from tocsin.store import events, letters
 from tocsin.store.crash_points import reach
 from tocsin.store.letters import NewDeadLetter
-from tocsin.store.notifications import Longs, record_matches
+from tocsin.store.notifications import Longs, Matches, record_matches
 
 Receipts = list[PublishReceipt]
 
@@ -39,16 +41,17 @@ class Publish:
     key: str | None
     hashed: bytes  # of what came, where there is a key
     single: bool  # one event, not a batch of one: it is refused as such
+    desk: OfferDesk | None = None  # judges offers
 
     @classmethod
     def judge(
         cls, raws: Sequence[RawEvent], schema: Schema, most_bytes: int, *,
-        atomic: bool, publisher: str, key: str | None, single: bool,
+        atomic: bool, publisher: str, key: str | None, single: bool, desk: OfferDesk | None = None,
     ) -> Publish:  # fmt: skip
         """Return the request, judged by a schema."""
-        items = admit_all(raws, schema, most_bytes)
+        items = admit_all(raws, schema, most_bytes, desk)
         hashed = b"" if key is None else request_hash(raws, atomic=atomic)
-        return cls(raws, schema, items, atomic, publisher, key, hashed, single)
+        return cls(raws, schema, items, atomic, publisher, key, hashed, single, desk)
 
     @property
     def events(self) -> list[Event]:
@@ -58,7 +61,7 @@ class Publish:
     def judge_again(self, schema: Schema, most_bytes: int) -> None:
         """Judge by another version of the schema."""
         if schema is not self.schema:
-            self.schema, self.items = schema, admit_all(self.raws, schema, most_bytes)
+            self.schema, self.items = schema, admit_all(self.raws, schema, most_bytes, self.desk)
 
     def refusal(self) -> TocsinError | None:
         """Return why none of it is published."""
@@ -83,14 +86,21 @@ def run_publishes(core: Core, wake: Callable[[Longs], None], waiting: Sequence[W
                 one.answer = _answer(turn, core.settings.event_bytes, one.request, ids, stored, dead, answers)
             except TocsinError as error:
                 one.error = error
-        _store(turn, stored, dead)
+        offers = _store(turn, stored, dead, waiting)
+        reach("broker.mid-publish")
+        if turn.transaction.start.matching == "inline" and stored:
+            matches = _match(turn, stored)
+            owners = np.unique(matches.owner)
+            if offers:
+                told = store_outcomes(turn, offers, matches, reveal=core.settings.reveal_subscribers)
+                for receipts in (one.answer for one in waiting if one.error is None and one.answer is not None):
+                    tell(receipts, told)
+            transaction = turn.transaction
+            record_matches(transaction, transaction.start.matched_through, transaction.seq, matches)
         letters.add_answers(
             turn.transaction,
             [(*name, hashed, msgspec.json.encode(receipts)) for name, (hashed, receipts) in answers.items()],
         )
-        reach("broker.mid-publish")
-        if turn.transaction.start.matching == "inline" and stored:
-            owners = _match(turn, stored)
     if len(owners):
         wake(owners)
 
@@ -112,6 +122,8 @@ def _answer(
             return before[1]
     if (refusal := request.refusal()) is not None:
         raise refusal
+    if turn.transaction.start.matching != "inline" and any(isinstance(one, OfferEvent) for one in request.events):
+        raise NotSupported("offers with rules or dynamic attributes are matched by the broker, not by the pipeline")
     receipts = _number(turn, request, ids, stored, dead)
     if request.key is not None:
         answers[name] = (request.hashed, receipts)
@@ -146,17 +158,27 @@ def violation_parts(violation: Violation) -> tuple[str, str | None, str]:
     return violation.rule, violation.attribute, violation.message
 
 
-def _store(turn: Turn, stored: list[tuple[int, bytes, Admitted]], dead: list[tuple[int, NewDeadLetter]]) -> None:
+def _store(
+    turn: Turn, stored: list[tuple[int, bytes, Admitted]], dead: list[tuple[int, NewDeadLetter]],
+    waiting: Sequence[Waiting[Publish, Receipts]],
+) -> list[NewOffer]:  # fmt: skip
+    """Store events and dead letters; return the offers among them."""
     version = turn.schema.version
     events.add_events(turn.transaction, version, [(seq, id, item.body) for seq, id, item in stored])
     letters.add_dead_letters(turn.transaction, dead)
+    found = [(seq, item.event) for seq, _, item in stored if isinstance(item.event, OfferEvent)]
+    if not found:
+        return []
+    publishers = {
+        receipt.seq: one.request.publisher for one in waiting if one.error is None for receipt in one.answer or ()
+    }
+    new = [NewOffer(seq, publishers[seq], event) for seq, event in found]
+    store_offers(turn, new)
+    return new
 
 
-def _match(turn: Turn, stored: list[tuple[int, bytes, Admitted]]) -> Longs:
-    """Store the notifications of new events; return the owners that have some."""
+def _match(turn: Turn, stored: list[tuple[int, bytes, Admitted]]) -> Matches:
+    """Return whom new events reach."""
     seqs = [seq for seq, _, _ in stored]
     found: list[Event] = [item.event for _, _, item in stored]
-    matches = turn.live.match(seqs, [turn.now_us] * len(seqs), found)
-    transaction = turn.transaction
-    record_matches(transaction, transaction.start.matched_through, transaction.seq, matches)
-    return np.unique(matches.owner)
+    return turn.live.match(seqs, [turn.now_us] * len(seqs), found)

@@ -106,7 +106,16 @@ class PushSide:
         """Publish single events in one commit, each accepted or refused by itself; return an answer for each."""
         settings, schema = self._core.settings, self._core.schema
         requests = [
-            Publish.judge([raw], schema, settings.event_bytes, atomic=atomic, publisher=publisher, key=key, single=True)
+            Publish.judge(
+                [raw],
+                schema,
+                settings.event_bytes,
+                atomic=atomic,
+                publisher=publisher,
+                key=key,
+                single=True,
+                desk=self._core.desk,
+            )
             for raw, key, publisher, atomic in singles
         ]
         waiting: list[Waiting[Publish, Receipts]] = [Waiting(request) for request in requests]
@@ -132,7 +141,14 @@ class PushSide:
         self._core.refresh()
         settings, schema = self._core.settings, self._core.schema
         request = Publish.judge(
-            raws, schema, settings.event_bytes, atomic=True, publisher="", key=None, single=len(raws) == 1
+            raws,
+            schema,
+            settings.event_bytes,
+            atomic=True,
+            publisher="",
+            key=None,
+            single=len(raws) == 1,
+            desk=self._core.desk,
         )
         if (refusal := request.refusal()) is not None:
             raise refusal

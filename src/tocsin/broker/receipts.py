@@ -30,12 +30,28 @@ class EndReceipt:
 
 
 @dataclass(frozen=True, slots=True)
+class Met:
+    """What a publisher learns of an offer: how many subscriptions it reached, and for how many something failed.
+
+    `subscriptions` says which, only where the operator allows it.
+    """
+
+    matches: int
+    failures: int
+    subscriptions: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PublishReceipt:
-    """An event was stored under `seq`; or it broke the rules, and is a dead letter under that seq."""
+    """An event was stored under `seq`; or it broke the rules, and is a dead letter under that seq.
+
+    `met` is there for offers.
+    """
 
     seq: int
     event_id: str | None
     violations: tuple[Violation, ...] = ()
+    met: Met | None = None
 
     @property
     def accepted(self) -> bool:
@@ -85,8 +101,9 @@ class Notification:
     subscription: int
     event_id: str
     arrival: datetime
-    event: Mapping[str, Any]
+    event: Mapping[str, Any]  # with the values that were computed for this subscription
     cursor: str  # resumes after this notification
+    computed: tuple[str, ...] = ()  # the attributes among them that were
 
 
 @dataclass(frozen=True, slots=True)

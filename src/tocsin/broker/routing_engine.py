@@ -10,14 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tocsin.broker.expressions import Prepared, prepare_stored
 from tocsin.broker.live_index import Engine
 from tocsin.broker.live_leases import LiveLeases, Longs
+from tocsin.broker.offers import OfferEvent
 from tocsin.schema import Event, Schema
+
+if TYPE_CHECKING:
+    from tocsin.symmetric import Matched
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,7 @@ class Route:
     name: str  # of the engine's figures
     takes: Callable[[bytes], bool]  # whether a stored tree is one of these; asked of every tree, so it must be quick
     make: Callable[[Schema], Engine]
+    follow: Callable[[Schema], bool] | None = None  # told of each schema; says whether other trees are taken now
 
 
 class RoutingEngine(Engine):
@@ -37,6 +42,13 @@ class RoutingEngine(Engine):
         self._routes, self._schema = routes, schema
         self._engines: dict[str, Engine] = {}  # by route
         self._at: dict[int, str] = {}  # the route of each subscription that is not the main engine's
+        if schema is not None:
+            self._follow(schema)
+
+    def _follow(self, schema: Schema) -> bool:
+        """Let the routes know the schema; return whether some subscriptions belong elsewhere now."""
+        answers = [route.follow(schema) for route in self._routes if route.follow is not None]
+        return any(answers)
 
     def _route(self, tree: bytes) -> Route | None:
         return next((route for route in self._routes if route.takes(tree)), None)
@@ -45,7 +57,7 @@ class RoutingEngine(Engine):
         main: list[tuple[int, Prepared]] = []
         aside: list[tuple[int, Prepared]] = []
         for id, prepared in subscriptions:
-            routed = not prepared.plain and self._route(prepared.tree) is not None
+            routed = self._route(prepared.tree) is not None
             (aside if routed else main).append((id, prepared))
         if main:
             self.main.add(main)
@@ -106,9 +118,14 @@ class RoutingEngine(Engine):
 
     def find(self, events: Sequence[Event]) -> tuple[Longs, Longs]:
         if not self._at:
-            return self.main.find(events)
-        found = [engine.find(events) for engine in (self.main, *self._engines.values())]
+            return _without_withheld(events, self.main.find(events))
+        found = [_without_withheld(events, self.main.find(events))]
+        found += [engine.find(events) for engine in self._engines.values()]
         return np.concatenate([at for at, _ in found]), np.concatenate([ids for _, ids in found])
+
+    def met(self, event: Event) -> Matched | None:
+        found = (engine.met(event) for engine in self._engines.values())
+        return next((matched for matched in found if matched is not None), None)
 
     @property
     def takes_long(self) -> bool:
@@ -122,9 +139,10 @@ class RoutingEngine(Engine):
             yield
 
     def set_schema(self, schema: Schema) -> bool:
+        moved = self._follow(schema) and self._schema is not None
         self._schema = schema
         answers = [engine.set_schema(schema) for engine in (self.main, *self._engines.values())]
-        return any(answers)
+        return any(answers) or moved
 
     def stats(self) -> dict[str, Any]:
         return {**self.main.stats(), **{name: engine.stats() for name, engine in self._engines.items()}}
@@ -139,3 +157,13 @@ class RoutingEngine(Engine):
     def close(self) -> None:
         for engine in (self.main, *self._engines.values()):
             engine.close()
+
+
+def _without_withheld(events: Sequence[Event], found: tuple[Longs, Longs]) -> tuple[Longs, Longs]:
+    """Return what was found without offers that have rules: who has no properties, as all here, satisfies none."""
+    withheld = [isinstance(event, OfferEvent) and bool(event.offer.rules) for event in events]
+    if not any(withheld):
+        return found
+    at, ids = found
+    keep = ~np.array(withheld)[at]
+    return at[keep], ids[keep]

@@ -30,6 +30,9 @@ class BrokerSettings:
     poll_seconds: float = 1.0  # how long a listener may take to see what another process stored
     save_changes: int = 5000  # after which the index is written to disk, or 2% where that is more: a start catches up
     save_seconds: float = 60.0  # after which it is written with fewer
+    reveal_subscribers: bool = False  # tell publishers which subscriptions an offer reached, not only how many
+    reveal_rules: bool = False  # tell subscribers what an offer's rules say
+    query_offers: int = 1000  # that a query returns at most
     callback_attempts: int = 3  # before a notification that a callback fails on becomes a dead letter
 
     def lease_us(self, lease: float | timedelta | None) -> int:

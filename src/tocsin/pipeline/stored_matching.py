@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from tocsin.broker.admission import read_stored
+from tocsin.broker.admission import admit_stored
 from tocsin.errors import TocsinError
 from tocsin.pipeline.crash import reach
 from tocsin.pipeline.followers import Follower, follower_of
@@ -138,7 +138,7 @@ def _read(follower: Follower, body: str, version: int) -> Event:
         follower.refresh()
     if version > follower.schema.version:
         raise TocsinError(f"version {version} of the schema is unknown; the store has {follower.schema.version}")
-    return follower.schema.admit(read_stored(body.encode()))
+    return admit_stored(follower.schema, body.encode())
 
 
 def _match_each(

@@ -6,7 +6,7 @@ so a cursor behind it is known to be too old: it is refused, and never silently 
 
 from __future__ import annotations
 
-from tocsin.store import deliveries, events, lease_notices, letters, notifications, subscriptions
+from tocsin.store import deliveries, events, lease_notices, letters, notifications, offers, subscriptions
 from tocsin.store.transaction import Transaction
 
 STEP = 20_000  # seqs removed in one transaction: others wait no longer than that takes
@@ -24,6 +24,7 @@ def retain(transaction: Transaction, keep_from_us: int) -> bool:
     notifications.remove_through(transaction, through)
     letters.remove_through(transaction, through)
     deliveries.remove_through(transaction, through)
+    offers.remove_through(transaction, through)
     subscriptions.remove_ended(transaction, through)
     lease_notices.remove_ended(transaction)
     transaction.set_meta(horizon=through)

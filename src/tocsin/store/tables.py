@@ -18,6 +18,8 @@
     webhooks         addresses that notifications are pushed to
     deliveries       notifications on their way to a webhook, delivered, or given up
     delivery_rules   digests and rates, by subscription
+    offers           what events have beside their attributes: rules and dynamic attributes; see offers.py
+    computed_values  the dynamic attributes' values for those whom an offer reached, many to a row
 
 Times are microseconds since 1970 on the store's clock, names ending in `_us`.
 """
@@ -39,7 +41,7 @@ from sqlalchemy import (
     text,
 )
 
-HEAD = "0003"  # the newest migration
+HEAD = "0004"  # the newest migration
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -264,4 +266,24 @@ delivery_rules = Table(
     Column("subscription", _Number, primary_key=True, autoincrement=False),  # the id under which its owner knows it
     Column("digest", Text, CheckConstraint("digest IN ('none', 'hour', 'day')", name="digest"), nullable=False),
     Column("most_per_hour", Integer),
+)
+
+offers = Table(
+    "offers",
+    metadata,
+    Column("seq", _Number, primary_key=True, autoincrement=False),  # of its event
+    Column("publisher", Text, nullable=False),
+    Column("ends_us", BigInteger, nullable=False),  # until when new subscriptions find it; its arrival, where never
+    Column("document", LargeBinary, nullable=False),  # JSON: event, rules, dynamic
+    Index(None, "ends_us"),
+    Index(None, "publisher", "seq"),
+)
+
+computed_values = Table(
+    "computed_values",
+    metadata,
+    Column("seq", BigInteger, nullable=False),
+    Column("bucket", Integer, nullable=False),  # of the subscriptions' owners, as in notifications
+    Column("body", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("seq", "bucket"),
 )

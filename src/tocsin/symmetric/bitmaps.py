@@ -1,8 +1,9 @@
 """Bitmaps over a column: which rows may have a value in an interval, by a few operations per 64 rows.
 
-The values are divided into at most 64 buckets of about equal size, and for each bucket there is a bitmap of the rows
+The values are divided into at most 128 buckets of about equal size, and for each bucket there is a bitmap of the rows
 whose value is in it or in one below. So the rows of an interval, and a few beside it that share the outermost buckets,
-are one bitmap less another. Whoever asks looks at the values themselves afterwards (`within`). Absent rows are in none.
+are one bitmap less another. Whoever asks looks at the values themselves afterwards (`within`), unless each bucket has
+only one value: then the bitmaps say it all. Absent rows are in none.
 """
 
 # Numba checks the arithmetic of kernels; its intrinsics have no signatures for mypy.
@@ -21,7 +22,7 @@ from tocsin.matching.columnar.bits import ALL, ONE, count_ones, count_zeros
 Words = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.int64]
 
-BUCKETS = 64
+BUCKETS = 128
 _SAMPLE = 20_000
 _FIRST_WORDS = 16
 _SLACK = 2  # how much longer than when its buckets were chosen a column may be
@@ -33,7 +34,8 @@ class BitmapIndex:
     def __init__(self) -> None:
         self.size = 0  # rows that the bitmaps know
         self._chosen_at = 0
-        self._bounds: npt.NDArray[Any] = np.zeros(0)
+        self._bounds: npt.NDArray[Any] = np.zeros(0)  # the last value of each bucket but the last, which has the rest
+        self.exact = False  # each bucket but the last has one value, and the last has none
         self._bits: Words = np.zeros((1, _FIRST_WORDS), np.uint64)
 
     def reach(self, values: npt.NDArray[Any], absent: npt.NDArray[np.bool_]) -> None:
@@ -48,25 +50,40 @@ class BitmapIndex:
             wider = np.zeros((len(self._bits), max(words, self._bits.shape[1] * 3 // 2)), np.uint64)
             wider[:, : self._bits.shape[1]] = self._bits
             self._bits = wider
-        _set_bits(self._bits, self._bounds, values, absent, self.size, size)
+        single = _set_bits(self._bits, self._bounds, values, absent, self.size, size)
+        self.exact = self.exact and single
         self.size = size
 
     def _choose(self, values: npt.NDArray[Any], absent: npt.NDArray[np.bool_]) -> None:
-        """Choose buckets by a sample at equal distances; each bound is the last value of its bucket."""
+        """Choose buckets, one for each value where they are few, else by a sample at equal distances."""
         step = max(1, len(values) // _SAMPLE)
         sample = np.sort(values[::step][~absent[::step]])
-        places = np.unique(np.linspace(0, max(len(sample) - 1, 0), BUCKETS + 1)[1:-1].astype(np.int64))
-        self._bounds = np.unique(sample[places]) if len(sample) else sample
         distinct = np.unique(sample)
         if len(distinct) < BUCKETS:
-            self._bounds = distinct[:-1]
+            distinct = np.unique(values[~absent])
+        self.exact = len(distinct) < BUCKETS
+        if self.exact:
+            self._bounds = distinct
+        else:
+            places = np.linspace(0, len(sample) - 1, BUCKETS + 1)[1:-1].astype(np.int64)
+            self._bounds = np.unique(sample[places])
         self._bits = np.zeros((len(self._bounds) + 1, max((len(values) + 63) // 64, _FIRST_WORDS)), np.uint64)
         self.size, self._chosen_at = 0, max(len(values), 64)
 
     def narrow(self, found: Words, low: Any, high: Any) -> None:
-        """Take from `found` (a bit for each row) rows whose values are not from low to high; None is no bound."""
+        """Take from `found` (a bit for each row) rows whose values are not from low to high; None is no bound.
+
+        All such rows where the index is exact, else most of them.
+        """
         number = self._bounds.dtype.type
-        top = len(self._bounds) if high is None else int(self._bounds.searchsorted(number(high)))
+        top = len(self._bounds)
+        if high is not None and self.exact:
+            top = int(self._bounds.searchsorted(number(high), "right")) - 1
+        elif high is not None:
+            top = int(self._bounds.searchsorted(number(high)))
+        if top < 0:
+            found[:] = 0
+            return
         below = -1 if low is None else int(self._bounds.searchsorted(number(low))) - 1
         if below < 0:
             _keep(found, self._bits[top])
@@ -82,9 +99,13 @@ def _set_bits(
     absent: npt.NDArray[np.bool_],
     start: int,
     stop: int,
-) -> None:
-    """Set, for each row from start to stop that has a value, its bit in the bitmaps of its bucket and of those above."""
+) -> bool:
+    """Set, for each row from start to stop that has a value, its bit in the bitmaps of its bucket and of those above.
+
+    Return whether each value is the last of its bucket.
+    """
     buckets = bits.shape[0]
+    single = True
     for row in range(start, stop):
         if absent[row]:
             continue
@@ -96,9 +117,11 @@ def _set_bits(
                 low = middle + 1
             else:
                 high = middle
+        single &= low < len(bounds) and bounds[min(low, len(bounds) - 1)] == value
         word, bit = row >> 6, ONE << np.uint64(row & 63)
         for bucket in range(low, buckets):
             bits[bucket, word] |= bit
+    return single
 
 
 @lean_kernel

@@ -203,10 +203,11 @@ class PropertyColumn:
             return NOTHING if NOTHING in (low, high) else Interval(low.low, high.high)
         return _interval(op, key(operand), integers=integers)
 
-    def narrow(self, found: Words, interval: Interval) -> None:
-        """Take from a bitmap rows whose values are not in the interval, most of them."""
+    def narrow(self, found: Words, interval: Interval) -> bool:
+        """Take from a bitmap rows whose values are not in the interval; return whether these are all such rows."""
         self._bitmaps.reach(*self.arrays)
         self._bitmaps.narrow(found, interval.low, interval.high)
+        return self._bitmaps.exact
 
     def within(self, rows: Rows, interval: Interval) -> Rows:
         """Return those of the rows whose values are in the interval."""

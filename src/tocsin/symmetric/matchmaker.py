@@ -15,6 +15,7 @@ from tocsin.errors import DuplicateSubscription, UnknownSubscription
 from tocsin.language.syntax import Subscription
 from tocsin.schema import Schema
 from tocsin.symmetric.analysis import Analysis
+from tocsin.symmetric.book import OfferBook
 from tocsin.symmetric.explain import Explanation, explain
 from tocsin.symmetric.matched import Matched, Work
 from tocsin.symmetric.meeting import meeting_of
@@ -37,8 +38,9 @@ class Matchmaker:
         self.roster = Roster(self.meeting)
         self.stages = Stages(self.meeting, self.roster, rule_indexes=rule_indexes)
         self._analysis = Analysis(self.meeting, self.programs)
-        self._offers: dict[OfferId, object] = {}
-        self._bound: dict[OfferId, tuple[int, Offer]] = {}
+        self._documents: dict[OfferId, object] = {}
+        self._book = OfferBook(self.meeting)
+        self._bound_at = self.programs.generation
         self._lock = threading.RLock()
 
     @property
@@ -85,33 +87,37 @@ class Matchmaker:
     def advertise(self, id: OfferId, document: Mapping[str, Any]) -> Matched:
         """Hold an offer for subscribers to come, and return whom it matches now."""
         with self._lock:
-            if id in self._offers:
+            if id in self._documents:
                 raise DuplicateSubscription(id)
             offer = self.analyse({**document, "id": id})
-            self._offers[id] = {**document, "id": id}
+            self._documents[id] = {**document, "id": id}
+            self._current_book()
+            if id not in self._book:
+                self._book.add(id, offer)
             return self.match(offer)
 
     def withdraw(self, id: OfferId) -> None:
         """Let go of an offer; raises UnknownSubscription."""
         with self._lock:
-            if self._offers.pop(id, None) is None:
+            if self._documents.pop(id, None) is None:
                 raise UnknownSubscription(id)
-            self._bound.pop(id, None)
+            if id in self._book:
+                self._book.remove(id)
 
     def query(self, subscription: str | Subscriber) -> list[tuple[OfferId, Verdict]]:
         """Return the live offers that a subscription, held or not, matches now, with the computed values."""
         with self._lock:
             subscriber = self.bind_subscriber(0, subscription) if isinstance(subscription, str) else subscription
-            verdicts = ((id, decide(self._live(id), subscriber, self.meeting)) for id in self._offers)
-            return [(id, verdict) for id, verdict in verdicts if verdict.matched]
+            return self._current_book().query(subscriber)
 
-    def _live(self, id: OfferId) -> Offer:
-        """Return a held offer, bound to the programs of now."""
-        generation, offer = self._bound.get(id, (-1, None))
-        if offer is None or generation != self.programs.generation:
-            offer = self.analyse(self._offers[id])
-            self._bound[id] = (self.programs.generation, offer)
-        return offer
+    def _current_book(self) -> OfferBook:
+        """Return the held offers, bound to the programs of now."""
+        if self._bound_at != self.programs.generation:
+            self._bound_at = self.programs.generation
+            self._book = OfferBook(self.meeting)
+            for id, document in self._documents.items():
+                self._book.add(id, self.analyse(document))
+        return self._book
 
     # --- matching -----------------------------------------------------------------------------------------------------
 
@@ -137,7 +143,7 @@ class Matchmaker:
         """Return the counters of the stages and of the cache."""
         return {
             "subscribers": len(self),
-            "offers": len(self._offers),
+            "offers": len(self._documents),
             "work": asdict(self.work),
             "cache": self.programs.cache.stats(),
         }

@@ -110,9 +110,8 @@ class Stages:
             rows = self.roster.properties[plan.access.name].rows(plan.access)
         else:
             found = every_row(len(self.roster.ids))
-            for column, interval in intervals:
-                column.narrow(found, interval)
-            self.roster.wants.narrow(found, static, row)
+            intervals = [one for one in intervals if not one[0].narrow(found, one[1])]
+            static = self.roster.wants.narrow(found, static, row)
             rows = rows_of(found)
         rows = self.roster.live(rows)
         for column, interval in intervals:

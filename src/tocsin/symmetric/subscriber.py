@@ -79,7 +79,7 @@ def properties_of(given: Mapping[str, object], meeting: Meeting) -> dict[str, Va
         except BadValue as error:
             raise BindError(f"the property {name}: {error}") from None
     missing = [entry.attribute for entry in meeting.mandatory(type_name) if names[entry.attribute] not in found]
-    if missing:
+    if missing and found:  # who says nothing of itself is no such record, and satisfies no rule about one
         raise BindError(f"every {type_name} has the property {missing[0]!r}; add: with {missing[0]} = …")
     return found
 

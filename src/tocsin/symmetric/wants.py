@@ -56,10 +56,18 @@ class Checked(NamedTuple):
     doubtful: Bools
 
 
+class Sides(NamedTuple):
+    """The domains of what bounds are about, and of one's own names; book.py has it the other way round."""
+
+    event_domains: Mapping[str, Domain]
+    property_domains: Mapping[str, Domain]
+    multiple: frozenset[str]
+
+
 class Wants:
     """The conditions of all subscribers."""
 
-    def __init__(self, meeting: Meeting) -> None:
+    def __init__(self, meeting: Meeting | Sides) -> None:
         self.meeting = meeting
         self.own = frozenset(meeting.property_domains)
         self.size = 0
@@ -89,13 +97,19 @@ class Wants:
                 number = self._numbers.setdefault(formula, len(self._numbers))
                 parts.append(Part(number, formula, node, exact))
         row = self.size
+        self.append_bounds(bounds)
+        if parts:
+            self._has_parts.array[row] = True
+            self._parts[row] = tuple(parts)
+
+    def append_bounds(self, bounds: Iterable[Bound]) -> None:
+        """Add a row whose conditions are bounds alone."""
+        row = self.size
         self.size += 1
         for attribute, low, high in bounds:
             lows, highs = self._bounds(attribute, low, high)
             lows[row], highs[row] = max(lows[row], low), min(highs[row], high)
-        self._has_parts.append(bool(parts))
-        if parts:
-            self._parts[row] = tuple(parts)
+        self._has_parts.append(False)
 
     def extend(self, size: int, bounds: Sequence[Bound], rows: Rows, which: npt.NDArray[Any]) -> None:
         """Add the conditions of the next rows: of row rows[i], counted from here, the bound bounds[which[i]]."""
@@ -198,13 +212,18 @@ class Wants:
 
     # --- rows by their bounds ------------------------------------------------------------------------------------------
 
-    def narrow(self, found: Words, attributes: Iterable[str], offer_row: Mapping[str, Any]) -> None:
-        """Take from a bitmap rows that the offer's values are out of bounds for, most of them."""
+    def narrow(self, found: Words, attributes: Iterable[str], offer_row: Mapping[str, Any]) -> list[str]:
+        """Take from a bitmap rows that the offer's values are out of bounds for; return the attributes still to refine."""
+        unsure: list[str] = []
         for attribute in attributes:
+            if attribute not in self._low:
+                continue
             keys = self._wanted_keys(attribute, offer_row)
             if keys is None:
+                unsure.append(attribute)
                 continue
             below, above = keys
+            exact = True
             for bits, bounds, low, high in (
                 (self._low_bits.get(attribute), self._low, None, below),
                 (self._high_bits.get(attribute), self._high, above, None),
@@ -212,6 +231,10 @@ class Wants:
                 if bits is not None:
                     bits.reach(self._reached(bounds[attribute]), self._reached(self._all_present))
                     bits.narrow(found, low, high)
+                    exact &= bits.exact
+            if not exact:
+                unsure.append(attribute)
+        return unsure
 
     def refine(self, rows: Rows, attributes: Iterable[str], offer_row: Mapping[str, Any]) -> tuple[Rows, list[str]]:
         """Return the rows that the offer's values are within the bounds of, and the attributes that could not be told."""

@@ -1,0 +1,145 @@
+"""SymmetricEngine: matches offers, and plain events of a union's type, with the subscriptions of that type.
+
+A route of the live index (indexes.py): subscriptions whose only event type is a union's event are held here, with their
+properties, in memory; they are read from the store again at the start. All other subscriptions see an offer as a plain
+event with its static attributes, and only where it has no rules: whoever has no properties satisfies none.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tocsin.broker.expressions import Prepared
+from tocsin.broker.live_index import Engine
+from tocsin.broker.live_leases import LiveLeases, Longs
+from tocsin.broker.offers import OfferEvent
+from tocsin.errors import TocsinError
+from tocsin.language import from_json
+from tocsin.language.documents import decode
+from tocsin.schema import EVENT_TYPE, Event, Schema
+from tocsin.symmetric import Matched, Matchmaker, Offer, Programs
+from tocsin.symmetric.unions import meetings
+
+log = logging.getLogger("tocsin.broker")
+_SHOWN = 5
+
+
+class SymmetricEngine(Engine):
+    """A matchmaker for each union of the schema. `met` tells what the last `find` computed for an event."""
+
+    def __init__(self, schema: Schema, programs: Programs) -> None:
+        self._programs = programs
+        self._trees: dict[int, tuple[str, bytes]] = {}  # event type and tree
+        self._dormant: dict[int, str] = {}
+        self._met: dict[int, Matched] = {}
+        self.matches = self.failures = 0
+        self._begin(schema)
+
+    def _begin(self, schema: Schema) -> None:
+        self._schema = schema
+        self._makers = {
+            name: Matchmaker(schema, meeting.union.name, programs=self._programs)
+            for name, meeting in meetings(schema).items()
+        }
+
+    # --- subscriptions ------------------------------------------------------------------------------------------------
+
+    def add(self, subscriptions: Sequence[tuple[int, Prepared]]) -> None:
+        self._hold([(id, prepared.tree) for id, prepared in subscriptions])
+
+    def _hold(self, trees: Sequence[tuple[int, bytes]]) -> None:
+        asleep = []
+        for id, tree in trees:
+            subscription = from_json(decode(tree))
+            (name,) = subscription.event_types
+            self._trees[id] = (name, tree)
+            try:
+                self._makers[name].subscribe(id, subscription)
+            except TocsinError as error:
+                self._dormant[id] = str(error)
+                asleep.append(id)
+        if asleep:
+            told = "; ".join(f"{id}: {self._dormant[id]}" for id in asleep[:_SHOWN])
+            log.warning("%d subscriptions with properties match nothing: %s", len(asleep), told)
+
+    def remove(self, ids: Sequence[int]) -> None:
+        for id in ids:
+            found = self._trees.pop(id, None)
+            if found is not None and self._dormant.pop(id, None) is None:
+                self._makers[found[0]].unsubscribe(id)
+
+    def clear(self) -> None:
+        self._trees, self._dormant, self._met = {}, {}, {}
+        self._begin(self._schema)
+
+    def set_schema(self, schema: Schema) -> bool:
+        if schema.version != self._schema.version:
+            held = [(id, tree) for id, (_, tree) in self._trees.items()]
+            self._trees, self._dormant = {}, {}
+            self._begin(schema)
+            self._hold(held)
+        return False
+
+    # --- matching -----------------------------------------------------------------------------------------------------
+
+    def find(self, events: Sequence[Event]) -> tuple[Longs, Longs]:
+        self._met = {}
+        positions: list[int] = []
+        ids: list[Any] = []
+        for at, event in enumerate(events):
+            for name in event.types:
+                if name in self._makers:
+                    matched = self._makers[name].match(self._offer(event, name))
+                    if isinstance(event, OfferEvent):
+                        self._met[id(event)] = matched
+                    ids += matched.ids
+                    positions += [at] * len(matched.ids)
+        return np.array(positions, np.int64), np.array(ids, np.int64)
+
+    def _offer(self, event: Event, name: str) -> Offer:
+        if isinstance(event, OfferEvent):
+            return event.offer
+        if len(event.types) > 1:  # seen as one of this type
+            known = self._makers[name].meeting.event_domains
+            values = {key: value for key, value in event.values.items() if key in known}
+            event = Event({**values, EVENT_TYPE: (name,)})
+        return Offer(None, event, (), ())
+
+    def met(self, event: Event) -> Matched | None:
+        return self._met.get(id(event))
+
+    @property
+    def takes_long(self) -> bool:
+        return any(program.callable is not None for program in self._programs)
+
+    @contextmanager
+    def foreseen(self, events: Sequence[Event]) -> Iterator[None]:
+        """Let callables run now for offers that are matched within the block: what they answer is then in the cache."""
+        for event in events:
+            if isinstance(event, OfferEvent) and event.offer.dynamic and self.takes_long:
+                self._makers[event.types[0]].match(event.offer)
+        yield
+
+    # --- figures ------------------------------------------------------------------------------------------------------
+
+    def stats(self) -> dict[str, Any]:
+        return {
+            "subscriptions": len(self._trees),
+            "dormant": len(self._dormant),
+            "dormant_reasons": {id: self._dormant[id] for id in list(self._dormant)[:_SHOWN]},
+            "unions": {maker.meeting.union.name: maker.stats() for maker in self._makers.values()},
+        }
+
+    def merge(self) -> None:
+        """Nothing to do: what it holds has one form."""
+
+    def save(self, seq: int, leases: LiveLeases, elsewhere: Sequence[int] = ()) -> None:
+        del seq, leases, elsewhere  # it is rebuilt from the store
+
+    def close(self) -> None:
+        self.clear()

@@ -1,0 +1,26 @@
+"""Which stored subscriptions are of a union's event type, told by their bytes: the live index asks it of every one."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tocsin.schema import Schema
+from tocsin.symmetric.unions import meetings
+
+
+class UnionTypes:
+    """Tells by its bytes whether a stored subscription is one of a union's; follows the schema."""
+
+    def __init__(self) -> None:
+        self._beginnings: tuple[bytes, ...] = ()
+
+    def follow(self, schema: Schema) -> bool:
+        """Go on with a schema; return whether other subscriptions are taken now."""
+        before = self._beginnings
+        self._beginnings = tuple(
+            msgspec.json.encode({"event_types": [name]})[:-1] + end for name in meetings(schema) for end in (b",", b"}")
+        )
+        return before != self._beginnings
+
+    def takes(self, tree: bytes) -> bool:
+        return bool(self._beginnings) and tree.startswith(self._beginnings)

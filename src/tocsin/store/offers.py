@@ -1,0 +1,123 @@
+"""Offers: what an event has beside its attributes, and the values computed for the subscriptions that it reached.
+
+The event itself is in the log as any other, with its static attributes. Values are stored when the event is matched, so
+that a later version of a program does not change what somebody was told: a row for each bucket of owners
+(notifications.py), which holds the subscriptions and, by attribute, a value for each, as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, delete, select, update
+
+from tocsin.store.notifications import BUCKETS
+from tocsin.store.tables import computed_values, offers
+from tocsin.store.transaction import Transaction
+
+_AT_A_TIME = 500
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOffer:
+    """An offer: the seq of its event, whose it is, until when new subscriptions find it, and its document."""
+
+    seq: int
+    publisher: str
+    ends_us: int
+    document: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedFor:
+    """The values that were computed for one subscription."""
+
+    subscription: int
+    owner: int
+    values: Mapping[str, Any]
+
+
+def add_offers(transaction: Transaction, new: Sequence[StoredOffer]) -> None:
+    """Store offers whose events are stored in the same transaction."""
+    transaction.insert_rows(offers, [(one.seq, one.publisher, one.ends_us, one.document) for one in new])
+
+
+def find_offer(connection: Connection, seq: int) -> StoredOffer | None:
+    """Return the offer of an event; None where it is a plain one."""
+    row = connection.execute(select(offers).where(offers.c.seq == seq)).first()
+    return None if row is None else StoredOffer(*row)
+
+
+def live_offers(
+    connection: Connection, now_us: int, *, after_seq: int = 0, publisher: str | None = None, limit: int | None = None
+) -> list[StoredOffer]:
+    """Return the offers that new subscriptions find, after a seq and in order; of one publisher, or of all."""
+    query = select(offers).where(offers.c.ends_us > now_us, offers.c.seq > after_seq).order_by(offers.c.seq)
+    if publisher is not None:
+        query = query.where(offers.c.publisher == publisher)
+    return [StoredOffer(*row) for row in connection.execute(query.limit(limit))]
+
+
+def are_live(connection: Connection, seqs: Sequence[int], now_us: int) -> set[int]:
+    """Return which of these offers new subscriptions still find."""
+    found: set[int] = set()
+    for start in range(0, len(seqs), _AT_A_TIME):
+        chosen = offers.c.seq.in_(seqs[start : start + _AT_A_TIME])
+        found.update(connection.execute(select(offers.c.seq).where(chosen, offers.c.ends_us > now_us)).scalars())
+    return found
+
+
+def withdraw(transaction: Transaction, seq: int) -> None:
+    """Let no new subscription find an offer from now on."""
+    transaction.keep_time()
+    transaction.connection.execute(update(offers).where(offers.c.seq == seq).values(ends_us=transaction.now_us))
+
+
+def add_values(transaction: Transaction, seq: int, computed: Iterable[ComputedFor]) -> None:
+    """Store the values that were computed for an event."""
+    by_bucket: dict[int, list[ComputedFor]] = {}
+    for one in computed:
+        by_bucket.setdefault(one.owner % BUCKETS, []).append(one)
+    rows = []
+    for bucket, members in sorted(by_bucket.items()):
+        names = list(members[0].values)
+        body = {
+            "subscriptions": [one.subscription for one in members],
+            "values": {name: [one.values[name] for one in members] for name in names},
+        }
+        rows.append((seq, bucket, msgspec.json.encode(body)))
+    transaction.insert_rows(computed_values, rows)
+
+
+def computed_among(connection: Connection, seqs: Sequence[int]) -> set[int]:
+    """Return which of these events have computed values."""
+    found: set[int] = set()
+    for start in range(0, len(seqs), _AT_A_TIME):
+        chosen = computed_values.c.seq.in_(seqs[start : start + _AT_A_TIME])
+        found.update(connection.execute(select(computed_values.c.seq).where(chosen).distinct()).scalars())
+    return found
+
+
+def find_values(connection: Connection, owner: int, seqs: Sequence[int]) -> dict[tuple[int, int], dict[str, Any]]:
+    """Return (seq, subscription) -> the values that were computed, in an owner's bucket; absent ones are left out."""
+    found: dict[tuple[int, int], dict[str, Any]] = {}
+    table = computed_values.c
+    for start in range(0, len(seqs), _AT_A_TIME):
+        query = select(table.seq, table.body).where(
+            table.bucket == owner % BUCKETS, table.seq.in_(seqs[start : start + _AT_A_TIME])
+        )
+        for seq, body in connection.execute(query):
+            document = msgspec.json.decode(body)
+            for at, subscription in enumerate(document["subscriptions"]):
+                values = {name: listed[at] for name, listed in document["values"].items() if listed[at] is not None}
+                found[seq, subscription] = values
+    return found
+
+
+def remove_through(transaction: Transaction, seq: int) -> None:
+    """Remove offers that nobody finds any more, and values, up to a seq."""
+    transaction.connection.execute(delete(offers).where(offers.c.seq <= seq))
+    transaction.connection.execute(delete(computed_values).where(computed_values.c.seq <= seq))

@@ -1,0 +1,100 @@
+"""Programs from a settings file of the service's operator.
+
+    [programs.auto_price]
+    version = 1
+    parameters = { age = "int", years_ncd = "int" }
+    returns = "float"
+    expression = "case when years_ncd > 7 then 900 else 1200 end"
+
+In place of `expression` there may be `callable = "package.module:function"`, with `pure` and `time_limit_seconds`.
+Domains are int, float, decimal, text, boolean and time.
+"""
+
+from __future__ import annotations
+
+import importlib
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tocsin.errors import FileError, TocsinError
+from tocsin.language.formula import BOOLEAN, DECIMAL, FLOAT, INT, TEXT, TIME
+from tocsin.schema import Domain
+from tocsin.symmetric.programs import Program, Programs
+
+DOMAINS: dict[str, Domain] = {one.name: one for one in (INT, FLOAT, DECIMAL, TEXT, BOOLEAN, TIME)}
+
+
+class _Entry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    version: int
+    parameters: dict[str, str]
+    returns: str
+    expression: str | None = None
+    callable: str | None = None
+    pure: bool = True
+    time_limit_seconds: float = 1.0
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    programs: dict[str, _Entry]
+
+
+def open_programs(given: Programs | str | Path | None) -> Programs:
+    """Return the programs that are given or that a file has; none is none. Raises FileError."""
+    if given is None:
+        return Programs()
+    if isinstance(given, Programs):
+        return given
+    try:
+        entries = msgspec.convert(tomllib.loads(Path(given).read_text(encoding="utf-8")), _File).programs
+        return Programs([_program(name, entry) for name, entry in entries.items()])
+    except OSError as error:
+        raise FileError(str(given), str(error.strerror or error)) from None
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError, TocsinError) as error:
+        raise FileError(str(given), str(error)) from None
+
+
+def _program(name: str, entry: _Entry) -> Program:
+    parameters = {each: _domain(name, domain) for each, domain in entry.parameters.items()}
+    found = None if entry.callable is None else _callable(name, entry.callable)
+    return Program(
+        name, entry.version, parameters, _domain(name, entry.returns), entry.expression, found,
+        entry.pure, entry.time_limit_seconds,
+    )  # fmt: skip
+
+
+def _domain(program: str, name: str) -> Domain:
+    if name not in DOMAINS:
+        raise TocsinError(f"program {program!r}: there is no domain {name!r}; there are {', '.join(DOMAINS)}")
+    return DOMAINS[name]
+
+
+def _callable(program: str, reference: str) -> Callable[..., Any]:
+    module, colon, name = reference.partition(":")
+    try:
+        if not colon:
+            raise ValueError("write package.module:function")
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise TocsinError(f"program {program!r}: {reference!r} does not lead to a function: {error}") from None
+    if not callable(found):
+        raise TocsinError(f"program {program!r}: {reference!r} cannot be called")
+    return found  # type: ignore[no-any-return]
+
+
+def program_view(program: Program) -> Mapping[str, Any]:
+    """Return what everybody may know of a program."""
+    return {
+        "name": program.name,
+        "version": program.version,
+        "parameters": {name: domain.name for name, domain in program.parameters.items()},
+        "returns": program.returns.name,
+        "expression": program.expression,
+        "pure": program.pure,
+        "time_limit_seconds": program.time_limit_seconds,
+    }

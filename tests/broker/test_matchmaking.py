@@ -1,0 +1,220 @@
+"""Offers and subscriptions with properties in the broker: durable, private, and the same after a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tocsin.broker import Broker, BrokerSettings
+from tocsin.errors import BindError, EventRejected, NotSupported, UnknownNotification, UnknownOffer, UnknownSubscription
+from tocsin.language.formula import FLOAT, INT
+from tocsin.schema import Schema, Union
+from tocsin.schema.examples import load_example
+from tocsin.symmetric import Program, Programs
+
+SCHEMA = load_example("insurance")
+A2: dict[str, Any] = {
+    "event": {"event_type": "insurance", "name": "Company B", "cover": "Full"},
+    "rules": ["age >= 40 and years_ncd >= 3"],
+    "dynamic": {"price": "case when years_ncd > 7 then 900 else 1200 end"},
+}
+Q1 = "insurance where cover = 'Full' and price <= 1000 with name = 'Amy', age = 25, years_ncd = 2"
+Q2 = "insurance with name = 'Bob', age = 48, years_ncd = 8"
+Q3 = "insurance where price <= 700 with name = 'Chris', age = 42, years_ncd = 8"
+
+
+def programs(version: int = 1, factor: int = 1) -> Programs:
+    parameters = {"age": INT, "years_ncd": INT}
+    return Programs(
+        [
+            Program("auto_price", version, parameters, FLOAT, f"{factor} * (age * 10 + years_ncd)"),
+            Program("share", version, parameters, FLOAT, "age / years_ncd"),
+        ]
+    )
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "market.db"
+
+
+@pytest.fixture
+def broker(place: Path) -> Iterator[Broker]:
+    with Broker.open(place, schema=SCHEMA, programs=programs()) as broker:
+        yield broker
+
+
+def told(broker: Broker, owner: str) -> list[tuple[Any, Any]]:
+    return [(one.event["name"], one.event.get("price")) for one in broker.notifications(owner)]
+
+
+def test_an_offer_reaches_whom_both_sides_want_with_the_computed_value(broker: Broker) -> None:
+    for owner, text in (("amy", Q1), ("bob", Q2), ("chris", Q3)):
+        broker.subscribe(text, owner=owner)
+    receipt = broker.publish(A2, publisher="company b")
+    assert receipt.met is not None
+    assert (receipt.met.matches, receipt.met.failures, receipt.met.subscriptions) == (1, 0, None)
+    assert [told(broker, owner) for owner in ("amy", "bob", "chris")] == [[], [("Company B", 900.0)], []]
+    (notification,) = broker.notifications("bob")
+    assert notification.computed == ("price",)
+
+
+def test_plain_events_and_plain_subscriptions_go_on_as_before(broker: Broker) -> None:
+    broker.subscribe("insurance where price <= 700", owner="eve")
+    broker.subscribe("true", owner="all")
+    broker.subscribe(Q3, owner="chris")
+    broker.publish({"event_type": "insurance", "name": "A", "cover": "Basic", "price": 650})
+    broker.publish({"event": A2["event"], "dynamic": {"price": "600"}})
+    broker.publish(A2)  # has rules: only those with properties can satisfy them
+    broker.publish({"event_type": "driver", "name": "D", "age": 30, "years_ncd": 1})
+    assert told(broker, "eve") == [("A", 650), ("Company B", 600.0)]
+    assert told(broker, "chris") == [("A", 650), ("Company B", 600.0)]
+    assert told(broker, "all") == [("A", 650), ("Company B", None), ("D", None)]
+
+
+def test_a_condition_may_speak_of_both_sides(broker: Broker) -> None:
+    broker.subscribe("insurance where price <= 20 * age with name = 'Bob', age = 48, years_ncd = 8", owner="bob")
+    broker.subscribe("insurance where price <= 10 * age with name = 'Al', age = 48, years_ncd = 8", owner="al")
+    broker.publish(A2)
+    assert (told(broker, "bob"), told(broker, "al")) == ([("Company B", 900.0)], [])
+
+
+def test_matching_is_as_of_the_seq_and_survives_a_restart(place: Path) -> None:
+    with Broker.open(place, schema=SCHEMA, programs=programs()) as broker:
+        early = broker.subscribe(Q2, owner="bob")
+        gone = broker.subscribe(Q2, owner="gone")
+        broker.unsubscribe(gone)
+        broker.publish(A2)
+    with Broker.open(place, programs=programs()) as broker:
+        broker.subscribe(Q2, owner="late")
+        assert (told(broker, "late"), told(broker, "gone")) == ([], [])
+        broker.publish({**A2, "dynamic": {"price": "program('auto_price', age, years_ncd)"}})
+        broker.unsubscribe(early, owner=None)
+        broker.publish(A2)
+        assert told(broker, "late") == [("Company B", 488.0), ("Company B", 900.0)]
+        broker.save_index()
+    with Broker.open(place, programs=programs(version=2, factor=3)) as broker:
+        assert told(broker, "late") == [("Company B", 488.0), ("Company B", 900.0)]  # as it was told
+        broker.publish({**A2, "dynamic": {"price": "program('auto_price', age, years_ncd)"}})
+        assert told(broker, "late")[-1] == ("Company B", 1464.0)
+
+
+def test_replaced_and_paused_subscriptions_follow(broker: Broker) -> None:
+    receipt = broker.subscribe(Q3, owner="chris")
+    broker.replace(receipt, "insurance where price <= 950 with name = 'Chris', age = 42, years_ncd = 8")
+    broker.publish(A2)
+    broker.pause(receipt)
+    broker.publish(A2)
+    broker.resume(receipt)
+    broker.publish(A2)
+    assert [one.subscription for one in broker.notifications("chris")] == [receipt.id] * 2
+    assert told(broker, "chris") == [("Company B", 900.0)] * 2
+
+
+def test_a_failure_is_counted_and_becomes_the_operators_dead_letter(broker: Broker) -> None:
+    zero = broker.subscribe("insurance with name = 'Zoe', age = 50, years_ncd = 0", owner="zoe")
+    broker.subscribe(Q2, owner="bob")
+    broker.unsubscribe(broker.subscribe("insurance with name = 'X', age = 50, years_ncd = 0", owner="x"))
+    offer = {**A2, "rules": ["age >= 40"], "dynamic": {"price": "program('share', age, years_ncd)"}}
+    receipt = broker.publish(offer, publisher="company b")
+    assert receipt.met is not None
+    assert (receipt.met.matches, receipt.met.failures) == (1, 1)
+    assert broker.dead_letters(publisher="company b") == []
+    (letter,) = broker.dead_letters()
+    assert letter.kind == "match"
+    assert "division by zero" in letter.reason
+    listed = msgspec.json.decode(letter.body)
+    assert listed["first"] == [{"subscription": zero.id, "reason": "division by zero"}]
+    assert told(broker, "bob") == [("Company B", 6.0)]
+
+
+def test_the_publisher_learns_who_only_where_the_operator_allows_it(place: Path) -> None:
+    with Broker.open(place, schema=SCHEMA, settings=BrokerSettings(reveal_subscribers=True)) as broker:
+        bob = broker.subscribe(Q2, owner="bob")
+        receipt = broker.publish(A2, idempotency_key="k")
+        assert receipt.met is not None
+        assert receipt.met.subscriptions == (bob.id,)
+        assert broker.publish(A2, idempotency_key="k") == receipt  # the same answer to the same key
+
+
+def test_a_bad_offer_is_refused_with_all_that_is_wrong(broker: Broker) -> None:
+    with pytest.raises(EventRejected) as caught:
+        broker.publish({**A2, "rules": ["aeg > 3"], "ttl_seconds": 5})
+    assert "did you mean age" in str(caught.value)
+    for wrong in ({**A2, "ttl_seconds": -1}, {**A2, "event": {"event_type": "driver"}}, {**A2, "extra": 1}):
+        with pytest.raises(EventRejected):
+            broker.publish(wrong)
+    receipts = broker.publish([A2, {**A2, "rules": "no ("}], atomic=False, publisher="b")
+    assert [one.accepted for one in receipts] == [True, False]
+    assert len(broker.dead_letters(publisher="b")) == 1
+
+
+def test_the_pipeline_does_not_take_offers(place: Path) -> None:
+    with Broker.open(place, schema=SCHEMA, matching="pipeline") as broker:
+        broker.subscribe(Q3, owner="chris")
+        with pytest.raises(NotSupported, match="matched by the broker"):
+            broker.publish(A2)
+        broker.publish({"event_type": "insurance", "name": "A", "cover": "Basic", "price": 650})
+        assert broker.match_backlog() == 1
+        assert told(broker, "chris") == [("A", 650)]
+
+
+def test_a_new_subscription_is_asked_about_live_offers(place: Path) -> None:
+    with Broker.open(place, schema=SCHEMA, programs=programs()) as broker:
+        first = broker.publish({**A2, "ttl_seconds": 3600}, publisher="b")
+        broker.publish(A2, publisher="b")  # no advertisement
+        second = broker.publish({**A2, "ttl_seconds": 3600, "rules": ["age < 30"]}, publisher="c")
+    with Broker.open(place, programs=programs()) as broker:
+        (found,) = broker.matchmaking.query(Q2)
+        assert (found.seq, found.event["price"], found.computed) == (first.seq, 900.0, ("price",))
+        assert [one.seq for one in broker.matchmaking.query(Q1)] == []
+        assert [one.seq for one in broker.matchmaking.query(Q1.replace("1000", "1200"))] == [second.seq]
+        assert [one.seq for one in broker.matchmaking.of("b")] == [first.seq]
+        with pytest.raises(UnknownOffer):
+            broker.matchmaking.withdraw(first.seq, publisher="c")
+        with Broker.open(place, programs=programs()) as other:
+            other.matchmaking.withdraw(first.seq, publisher="b")
+        assert broker.matchmaking.query(Q2) == []
+        assert broker.matchmaking.of("b") == []
+        with pytest.raises(BindError):
+            broker.matchmaking.query("driver where age > 3")
+
+
+def test_explain_tells_both_sides_and_hides_the_rules(place: Path) -> None:
+    with Broker.open(place, schema=SCHEMA) as broker:
+        chris = broker.subscribe(Q3, owner="chris")
+        bob = broker.subscribe(Q2, owner="bob")
+        receipt = broker.publish(A2)
+        found = broker.matchmaking.explain(receipt.seq, bob.id, owner="bob")
+        assert found.verdict.matched
+        assert found.verdict.values == {"price": 900.0}
+        refused = broker.matchmaking.explain_offer(A2, chris.id, owner="chris")
+        assert refused.verdict.refused_by == ("subscriber",)
+        assert "age" not in str(refused)
+        for wrong in (("chris", bob.id), ("bob", chris.id)):
+            with pytest.raises(UnknownNotification):
+                broker.matchmaking.explain(receipt.seq, wrong[1], owner=wrong[0])
+        with pytest.raises(UnknownSubscription):
+            broker.matchmaking.explain_offer(A2, bob.id, owner="chris")
+    with Broker.open(place, settings=BrokerSettings(reveal_rules=True)) as broker:
+        assert "age >= 40" in str(broker.matchmaking.explain_offer(A2, chris.id, owner="chris"))
+
+
+def test_a_union_that_comes_later_takes_its_subscriptions(place: Path) -> None:
+    plain = Schema(SCHEMA.domains, SCHEMA.attributes, SCHEMA.event_types)
+    with Broker.open(place, schema=plain) as broker:
+        broker.subscribe("insurance where price <= 700", owner="eve")
+        with pytest.raises(EventRejected):
+            broker.publish(A2)
+
+        def extended(schema: Schema) -> Schema:
+            unions = {"auto": Union("auto", "insurance", "driver")}
+            return Schema(schema.domains, schema.attributes, schema.event_types, schema.version, unions=unions)
+
+        broker.extend_schema(extended)
+        broker.publish({"event": A2["event"], "dynamic": {"price": "600"}})
+        assert told(broker, "eve") == [("Company B", 600.0)]
