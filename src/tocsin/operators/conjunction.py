@@ -8,7 +8,7 @@ constraints (Liu et al., section 2.2). operator_matcher.py asks `joint` once all
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 from tocsin.errors import FormulaFailed
@@ -53,6 +53,19 @@ class Conjunction:
     @property
     def is_decided_by_members(self) -> bool:
         return not self.finders and not self.constraints
+
+    def numbers(self) -> set[int]:
+        """Return the predicates that it may ask about."""
+        return {number for number, _ in self.members} | {member.predicate for member in self.excluders}
+
+    def renumbered(self, numbers: Mapping[int, int]) -> Conjunction:
+        """Return the same with other numbers of its predicates."""
+
+        def changed(members: tuple[Member, ...]) -> tuple[Member, ...]:
+            return tuple(replace(member, predicate=numbers[member.predicate]) for member in members)
+
+        signs = tuple((numbers[predicate], negated) for predicate, negated in self.members)
+        return replace(self, members=signs, finders=changed(self.finders), excluders=changed(self.excluders))
 
     def joint(self, solutions: Solutions) -> Substitution | None:
         """Return a substitution that satisfies everything, or None; raises GivenUp after MAX_TRIED.

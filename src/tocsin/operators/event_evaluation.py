@@ -19,7 +19,7 @@ class EventEvaluation:
 
     def __init__(self, event: Event, patterns: list[Pattern], runner: Runner, statistics: Statistics) -> None:
         self.event, self.patterns, self.runner = event, patterns, runner
-        self._statistics = statistics
+        self.statistics = statistics
         self._solutions: dict[int, tuple[Row, ...] | None] = {}
         self._outcomes: dict[tuple[object, ...], Outcome] = {}
 
@@ -59,4 +59,4 @@ class EventEvaluation:
     def _know(self, predicate: int, outcome: Outcome, seconds: float) -> None:
         found = None if outcome.failure is not None else self.patterns[predicate].solutions(outcome.rows)
         self._solutions[predicate] = found
-        self._statistics.observe(predicate, bool(found), seconds)
+        self.statistics.observe(predicate, bool(found), seconds)

@@ -10,6 +10,7 @@ The answer is that of language/operator_semantics.py, whatever the schedule.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import ClassVar
@@ -25,11 +26,14 @@ from tocsin.operators.alternatives import alternatives
 from tocsin.operators.binding import variable_domains
 from tocsin.operators.conjunction import Conjunction, GivenUp, Substitution, compile_conjunction
 from tocsin.operators.event_evaluation import EventEvaluation
+from tocsin.operators.plan import Plan
 from tocsin.operators.predicates import Predicates
-from tocsin.operators.problem import Int32s, Int64s, Problem, Schedule, Workload
+from tocsin.operators.problem import Int32s, Problem, Schedule, Workload
 from tocsin.operators.registry import Registry
 from tocsin.operators.runner import Runner
 from tocsin.schema import Event, Schema
+
+_FEW = 1_000  # predicates that are not worth other numbers
 
 
 class OperatorMatcher(Matcher):
@@ -47,9 +51,11 @@ class OperatorMatcher(Matcher):
         self._cheap = ColumnarMatcher(schema)
         self._owned: dict[SubscriptionId, list[int]] = {}  # the alternatives of each subscription
         self._owner: dict[int, SubscriptionId] = {}  # and back
-        self._conjunctions: dict[int, Conjunction | None] = {}  # by alternative; None: the cheap part decides
+        self._plan = Plan(self.predicates)
+        self._asked: Counter[int] = Counter()  # conjunctions that may ask about each predicate
         self._next = 0
-        self._plan: _Plan | None = None
+        self._added = 0
+        self._prepared: Workload | None = None  # what the schedule was made ready for
 
     # --- subscriptions ------------------------------------------------------------------------------------------------
 
@@ -66,12 +72,14 @@ class OperatorMatcher(Matcher):
         for cheap, conjunction in compiled:
             part = BoundSubscription(Subscription(tree.event_types, cheap), subscription.view)
             self._cheap.add(self._next, part)
-            self._conjunctions[self._next] = conjunction
+            self._plan.add(id, self._added, conjunction)
+            if conjunction is not None:
+                self._asked.update(conjunction.numbers())
             self._owner[self._next] = id
             self._owned.setdefault(id, []).append(self._next)
             self._next += 1
         self._owned.setdefault(id, [])
-        self._plan = None
+        self._added += 1
 
     def _compiled(self, subscription: BoundSubscription) -> list[tuple[Node, Conjunction | None]]:
         """Return the alternatives, each as its cheap part and what operators decide."""
@@ -94,18 +102,37 @@ class OperatorMatcher(Matcher):
     def remove(self, id: SubscriptionId) -> None:
         if id not in self._owned:
             raise UnknownSubscription(id)
-        for number in self._owned.pop(id):
+        numbers = self._owned.pop(id)
+        for number in numbers:
             self._cheap.remove(number)
-            del self._conjunctions[number], self._owner[number]
-        self._plan = None
+            del self._owner[number]
+        for conjunction in self._plan.remove(numbers):
+            self._asked.subtract(conjunction.numbers())
+        if self._plan.is_sparse:
+            self._compact()
+
+    def _compact(self) -> None:
+        """Let go of the places of what was removed; and of predicates, where most are asked about by nobody.
+
+        Predicates get other numbers then, and a new schedule learns from the statistics, which stay.
+        """
+        used = [number for number, count in self._asked.items() if count > 0]
+        if len(self.predicates) <= max(_FEW, 2 * len(used)):
+            self._plan = self._plan.compacted(self.predicates)
+            return
+        predicates, numbers = self.predicates.only(sorted(used))
+        self._plan = self._plan.compacted(predicates, numbers)
+        self._asked = Counter({numbers[number]: self._asked[number] for number in used})
+        self.predicates, self.schedule, self._prepared = predicates, _made(self._new_schedule), None
 
     def snapshot(self) -> OperatorMatcher:
         copy = OperatorMatcher(self.schema, self.registry, self._new_schedule)
-        copy.predicates = self.predicates
+        copy.predicates = self.predicates  # they are only added to
         copy._cheap = self._cheap.snapshot()
         copy._owned = {id: list(numbers) for id, numbers in self._owned.items()}
-        copy._owner, copy._conjunctions = dict(self._owner), dict(self._conjunctions)
-        copy._next = self._next
+        copy._owner, copy._asked = dict(self._owner), Counter(self._asked)
+        copy._plan = self._plan.compacted(self.predicates)
+        copy._next, copy._added = self._next, self._added
         return copy
 
     def __len__(self) -> int:
@@ -138,27 +165,28 @@ class OperatorMatcher(Matcher):
 
     def match_evaluations(self, evaluations: Sequence[EventEvaluation]) -> list[dict[SubscriptionId, Substitution]]:
         """Return the matches of events of which something may be known already; what is found out is kept in them."""
-        plan = self._current()
-        left = [self._left(evaluation, plan) for evaluation in evaluations]
+        workload = self._current()
+        left = [self._left(evaluation, workload) for evaluation in evaluations]
         waiting = _Batch(left) if len(left) > 1 else None
         return [self._decide(each, waiting) for each in left]
 
-    def _left(self, evaluation: EventEvaluation, plan: _Plan) -> _Left:
+    def _left(self, evaluation: EventEvaluation, workload: Workload) -> _Left:
         """Return what the cheap parts leave to be decided for an event."""
+        plan = self._plan
         numbers = np.sort(np.asarray(self._cheap.match_array(evaluation.event), np.int64))
-        matched = dict.fromkeys(self._owner[number] for number in numbers[plan.position[numbers] < 0].tolist())
         positions = plan.position[numbers]
+        matched = dict.fromkeys(self._owner[number] for number in numbers[positions < 0].tolist())
         positions = positions[positions >= 0]
         if matched and len(positions):
             positions = positions[[plan.owners[at] not in matched for at in positions.tolist()]]
-        return _Left(plan, list(matched), positions.astype(np.int32), evaluation)
+        return _Left(plan, workload, list(matched), positions, evaluation)
 
     def _decide(self, left: _Left, batch: _Batch | None = None) -> dict[SubscriptionId, Substitution]:
         plan, evaluation = left.plan, left.evaluation
         found: dict[SubscriptionId, Substitution] = {id: {} for id in left.matched}
         if len(left.candidates):
             evaluate = evaluation.evaluate if batch is None else partial(batch.evaluate, left)
-            problem = Problem(plan.workload, left.candidates, self.predicates.statistics)
+            problem = Problem(left.workload, left.candidates, evaluation.statistics)
             held = self.schedule.run(problem, evaluate)
             for at in left.candidates[held].tolist():
                 owner = plan.owners[at]
@@ -185,12 +213,13 @@ class OperatorMatcher(Matcher):
             self.work.details["given_up"] = self.work.details.get("given_up", 0) + 1
             return None
 
-    def _current(self) -> _Plan:
-        """Return the plan for the subscriptions of this moment."""
-        if self._plan is None:
-            self._plan = _Plan(self._next, self._conjunctions, self._owner, self.predicates)
-            self.schedule.prepare(self._plan.workload, self.predicates.grown_statistics())
-        return self._plan
+    def _current(self) -> Workload:
+        """Return the workload of this moment, which the schedule is ready for."""
+        workload = self._plan.workload
+        if workload is not self._prepared:
+            self.schedule.prepare(workload, self.predicates.grown_statistics())
+            self._prepared = workload
+        return workload
 
 
 def _made(schedule: str | Callable[[], Schedule]) -> Schedule:
@@ -205,40 +234,19 @@ def _made(schedule: str | Callable[[], Schedule]) -> Schedule:
     return SCHEDULES[schedule]()
 
 
-class _Plan:
-    """The workload of one set of subscriptions, and how its conjunctions are found."""
-
-    def __init__(
-        self,
-        size: int,
-        conjunctions: dict[int, Conjunction | None],
-        owner: dict[int, SubscriptionId],
-        predicates: Predicates,
-    ) -> None:
-        with_operators = {number: found for number, found in conjunctions.items() if found is not None}
-        self.conjunctions = list(with_operators.values())
-        self.owners = [owner[number] for number in with_operators]
-        self.position: Int64s = np.full(size, -1, np.int64)  # of each alternative among the conjunctions
-        self.position[list(with_operators)] = np.arange(len(with_operators))
-        ids: dict[SubscriptionId, int] = {}
-        members = [member for found in self.conjunctions for member in found.members]
-        self.workload = Workload(
-            operator=predicates.operator(),
-            argument=predicates.argument(),
-            starts=np.cumsum([0, *(len(found.members) for found in self.conjunctions)], dtype=np.int64),
-            members=np.array([predicate for predicate, _ in members], np.int32),
-            negated=np.array([negated for _, negated in members], np.bool_),
-            owner=np.array([ids.setdefault(id, len(ids)) for id in self.owners], np.int32),
-        )
-
-
 class _Left:
     """What the cheap parts leave of one event."""
 
     def __init__(
-        self, plan: _Plan, matched: list[SubscriptionId], candidates: Int32s, evaluation: EventEvaluation
+        self,
+        plan: Plan,
+        workload: Workload,
+        matched: list[SubscriptionId],
+        candidates: Int32s,
+        evaluation: EventEvaluation,
     ) -> None:
-        self.plan, self.matched, self.candidates, self.evaluation = plan, matched, candidates, evaluation
+        self.plan, self.workload = plan, workload
+        self.matched, self.candidates, self.evaluation = matched, candidates, evaluation
         self.known = len(evaluation.evaluated)  # before anything is asked for
 
 
@@ -248,8 +256,7 @@ class _Batch:
     def __init__(self, left: list[_Left]) -> None:
         self._needing: dict[int, list[EventEvaluation]] = {}
         for each in left:
-            workload = each.plan.workload
-            needed = {int(k) for at in each.candidates.tolist() for k in workload.of(at)[0]}
+            needed = {int(k) for at in each.candidates.tolist() for k in each.workload.of(at)[0]}
             for predicate in needed:
                 if each.evaluation.patterns[predicate].operator.evaluate_batch is not None:
                     self._needing.setdefault(predicate, []).append(each.evaluation)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
 from tocsin.operators.calls import Pattern
+from tocsin.operators.growing_array import GrowingArray
 from tocsin.operators.problem import Float64s, Int32s, Statistics
 
 
 class Predicates:
-    """Numbers for patterns, given once and never again to another."""
+    """Numbers for patterns, given once and never again to another; taking a further one costs no look at the others."""
 
     def __init__(self) -> None:
         self.patterns: list[Pattern] = []
@@ -19,6 +20,8 @@ class Predicates:
         self._numbers: dict[Pattern, int] = {}
         self._operators: dict[object, int] = {}
         self._arguments: dict[object, int] = {}
+        self._operator = GrowingArray(np.int32)
+        self._argument = GrowingArray(np.int32)
 
     def number(self, pattern: Pattern) -> int:
         """Return the number of the predicate that unifies with the pattern."""
@@ -26,6 +29,8 @@ class Predicates:
         if known is None:
             known = self._numbers[pattern] = len(self.patterns)
             self.patterns.append(pattern)
+            self._operator.extend([_numbered(self._operators, pattern.operator.name)])
+            self._argument.extend([_numbered(self._arguments, pattern.arguments)])
         return known
 
     def __len__(self) -> int:
@@ -33,12 +38,11 @@ class Predicates:
 
     def operator(self) -> Int32s:
         """Return the operator of each predicate, as a number."""
-        names = [pattern.operator.name for pattern in self.patterns]
-        return _numbered(self._operators, names)
+        return self._operator.view
 
     def argument(self) -> Int32s:
         """Return the arguments of each predicate, as a number."""
-        return _numbered(self._arguments, [pattern.arguments for pattern in self.patterns])
+        return self._argument.view
 
     def grown_statistics(self) -> Statistics:
         """Return the statistics, with room for every predicate."""
@@ -48,6 +52,15 @@ class Predicates:
             self.statistics.grow(costs)
         return self.statistics
 
+    def only(self, kept: Iterable[int]) -> tuple[Predicates, dict[int, int]]:
+        """Return others with some of these, in order, and what is known of them; and the new number of each."""
+        old = self.grown_statistics()
+        made, numbers = Predicates(), {}
+        for number in kept:
+            numbers[number] = made.number(self.patterns[number])
+        made.statistics = old.only(list(numbers))
+        return made, numbers
 
-def _numbered(known: dict[object, int], keys: Sequence[object]) -> Int32s:
-    return np.array([known.setdefault(key, len(known)) for key in keys], np.int32)
+
+def _numbered(known: dict[object, int], key: object) -> int:
+    return known.setdefault(key, len(known))

@@ -37,8 +37,9 @@ Evaluate = Callable[[int], bool]
 class Workload:
     """All conjunctions with operator predicates that a matcher holds. It is replaced, never changed.
 
-    A conjunction has at least one member and no predicate twice. Numbers of predicates mean the same in the workload
-    that replaces this one: what was learnt of them stays true. Numbers of conjunctions do not.
+    A conjunction has at least one member and no predicate twice. Workloads of one `lineage` grow: each begins with the
+    conjunctions and the predicates of those before it, under the same numbers. A schedule that is given another
+    lineage knows that the numbers may mean something else.
     """
 
     operator: Int32s  # [P] the operator of each predicate
@@ -47,6 +48,7 @@ class Workload:
     members: Int32s  # [starts[C]]
     negated: Bools  # [starts[C]]
     owner: Int32s  # [C] the subscription of each conjunction
+    lineage: object = field(default_factory=object, compare=False, repr=False)
 
     @property
     def predicates(self) -> int:
@@ -128,6 +130,11 @@ class Statistics:
         self.evaluations = np.concatenate([self.evaluations, more.evaluations])
         self.trues = np.concatenate([self.trues, more.trues])
         self.seconds = np.concatenate([self.seconds, more.seconds])
+
+    def only(self, kept: list[int]) -> Statistics:
+        """Return what is known of some of the predicates, in this order."""
+        arrays = (self.declared_cost, self.evaluations, self.trues, self.seconds)
+        return Statistics(*(each[kept] for each in arrays), prior_weight=self.prior_weight)
 
     @property
     def probability(self) -> Float64s:

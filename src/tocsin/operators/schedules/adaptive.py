@@ -41,9 +41,12 @@ class Adaptive:
         self._overlaps: Overlaps | None = None
 
     def prepare(self, workload: Workload, statistics: Statistics) -> None:
-        """Invert the workload; what was learnt of its predicates stays."""
+        """Make ready for a workload; what was learnt of its predicates stays where it grew out of the last one."""
+        grown = self._overlaps is not None and self._overlaps.workload.lineage is workload.lineage
         self._overlaps = Overlaps(workload)
-        self.beliefs.look(workload, statistics, now=True)
+        if not grown:
+            self._overlaps.whole  # noqa: B018 - made now, not at the first event
+            self.beliefs.look(workload, statistics, now=True)
 
     def run(self, problem: Problem, evaluate: Evaluate) -> Bools:
         overlaps = self._overlaps

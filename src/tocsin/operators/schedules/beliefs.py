@@ -43,13 +43,19 @@ class Beliefs:
     def look(self, workload: Workload, statistics: Statistics, *, now: bool = False) -> tuple[Float64s, Float64s]:
         """Count an event; return probability and cost of each predicate of the workload.
 
-        They are brought up to date if it is time to, if told to, or if there are new predicates.
+        They are brought up to date if it is time to, if told to, or if there are many new predicates; a few are taken
+        for what they declare until then.
         """
         self._events += 1
         estimates = self._estimates  # read once: another thread may look for another workload
-        new = len(estimates[0]) != workload.predicates
-        if new or now or self._events <= EAGER or self._events % EAGER == 0:
+        known, size = len(estimates[0]), workload.predicates
+        if now or self._events <= EAGER or self._events % EAGER == 0 or not known <= size <= known + known // EAGER:
             self._estimates = estimates = self._learn(workload, statistics)
+        elif size > known:
+            declared = statistics.declared_cost[known:size]
+            halves: Float64s = np.full(size - known, 0.5)
+            estimates = (np.concatenate([estimates[0], halves]), np.concatenate([estimates[1], declared]))
+            self._estimates = estimates
         return estimates
 
     def _learn(self, workload: Workload, statistics: Statistics) -> tuple[Float64s, Float64s]:

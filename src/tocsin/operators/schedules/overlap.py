@@ -4,7 +4,7 @@ conjunctions -> predicates    members[starts[c] : starts[c + 1]], with their sig
 predicates -> conjunctions    users[user_starts[k] : user_starts[k + 1]], with the sign that each uses
 
 Conjunctions are numbered by their place among the candidates of a problem. The graph of a whole workload is kept
-between events; that of fewer candidates is made for the event, in time proportional to them.
+between events; that of fewer candidates is made for the event, in time proportional to them and to the predicates.
 """
 
 from __future__ import annotations
@@ -77,13 +77,21 @@ class Overlaps:
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
-        self.whole = Overlap.of(workload)
+        self._last: tuple[Int32s, Overlap] | None = None
+
+    @cached_property
+    def whole(self) -> Overlap:
+        """The graph of all conjunctions."""
+        return Overlap.of(self.workload)
 
     def of(self, problem: Problem) -> Overlap:
-        """Return the graph of the problem's candidates."""
+        """Return the graph of the problem's candidates; that of the last event, where it has the same."""
         if len(problem.candidates) == self.workload.conjunctions:
             return self.whole
-        return Overlap.of(self.workload, problem.candidates)
+        last = self._last
+        if last is None or not np.array_equal(last[0], problem.candidates):
+            self._last = last = (problem.candidates, Overlap.of(self.workload, problem.candidates))
+        return last[1]
 
 
 @kernel

@@ -3,13 +3,14 @@
 Chains are walked in a fixed order, each from its most selective member; a failing member ends its chain and every chain
 linked there. linked_chains.py has the cost model, with unequal costs; chain_order.py the greedy order.
 
-    ordering    O(M (SMALL + WINDOW) log M) for M members in all; again whenever twice as much is known as before
+    ordering    O(M (SMALL + WINDOW) log M) for M members in all; again whenever twice as much is known as before, or a
+                quarter of the chains are new; until then new ones are walked last
     event       O(M) besides the evaluations
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,13 +32,20 @@ class SubOrder:
         self._ordered: _Ordered | None = None
 
     def prepare(self, workload: Workload, statistics: Statistics) -> None:
-        """Make the chains and order them."""
-        self._ordered = _Ordered.of(workload, statistics)
+        """Make the chains and order them; where the workload only grew a little, the new ones come last."""
+        self._ordered = self._made(workload, statistics)
+
+    def _made(self, workload: Workload, statistics: Statistics) -> _Ordered:
+        before = self._ordered
+        if before is None or before.workload.lineage is not workload.lineage:
+            return _Ordered.of(workload, statistics)
+        new, known = workload.conjunctions - before.conjunctions, int(statistics.evaluations.sum())
+        if 4 * new > workload.conjunctions or known > FEW_EVALUATIONS + 2 * before.known:
+            return _Ordered.of(workload, statistics)
+        return before.extended(workload) if workload.conjunctions > len(before.order) else before
 
     def run(self, problem: Problem, evaluate: Evaluate) -> Bools:
-        ordered, known = self._ordered, int(problem.statistics.evaluations.sum())
-        if ordered is None or ordered.workload is not problem.workload or known > FEW_EVALUATIONS + 2 * ordered.known:
-            self._ordered = ordered = _Ordered.of(problem.workload, problem.statistics)
+        self._ordered = ordered = self._made(problem.workload, problem.statistics)
         chains, order = ordered.chains, ordered.among(problem.candidates)
         answers, place = no_answers(problem.workload.predicates), np.zeros(1, np.int64)
 
@@ -50,21 +58,38 @@ class SubOrder:
 
 @dataclass(frozen=True)
 class _Ordered:
-    """The chains of a workload and their order, by what was known after so many evaluations."""
+    """The chains of a workload and their order, by what was known after so many evaluations.
+
+    Of the workload's chains the first `conjunctions` were ordered; those after them are new.
+    """
 
     workload: Workload
     chains: Chains
     order: Int32s
     known: int
+    conjunctions: int
 
     @classmethod
     def of(cls, workload: Workload, statistics: Statistics) -> _Ordered:
         chains = Chains.of(workload, statistics)
-        return cls(workload, chains, order_chains(chains), int(statistics.evaluations.sum()))
+        known = int(statistics.evaluations.sum())
+        return cls(workload, chains, order_chains(chains), known, workload.conjunctions)
+
+    def extended(self, workload: Workload) -> _Ordered:
+        """Return the same for a workload that grew out of this one, with the new chains last."""
+        first = int(self.workload.starts[-1])
+        order = np.arange(len(self.order), workload.conjunctions, dtype=np.int32)
+        chains = replace(
+            self.chains,
+            starts=workload.starts,
+            members=np.concatenate([self.chains.members, workload.members[first:]]),
+            negated=np.concatenate([self.chains.negated, workload.negated[first:]]),
+        )
+        return replace(self, workload=workload, chains=chains, order=np.concatenate([self.order, order]))
 
     def among(self, candidates: Int32s) -> Int32s:
         """Return the candidates in order."""
-        if len(candidates) == self.workload.conjunctions:
+        if len(candidates) == len(self.order):
             return self.order
         chosen = np.zeros(self.workload.conjunctions, np.bool_)
         chosen[candidates] = True
