@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.operators.generated import World
+from tocsin.language import BoundSubscription
 from tocsin.language.operator_semantics import evaluate_with
 from tocsin.operators import operator_matcher, plan
 from tocsin.operators.growing_array import GrowingArray
@@ -27,7 +28,7 @@ def test_changes_and_events_in_any_order_are_answered_by_the_definition(
     monkeypatch.setattr(operator_matcher, "_FEW", 5)
     world, pick = World(11), random.Random(11)
     matcher = OperatorMatcher(world.schema, world.registry, schedule)
-    held = {}
+    held: dict[int, BoundSubscription] = {}
     plans, numberings = set(), set()
     for step in range(150):
         if held and pick.random() < (0.3 if step < 80 else 0.7):

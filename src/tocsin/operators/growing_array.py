@@ -21,7 +21,7 @@ class GrowingArray(Generic[T]):
     def __len__(self) -> int:
         return self._size
 
-    def extend(self, values: Sequence[object]) -> None:
+    def extend(self, values: Sequence[int]) -> None:
         """Append values."""
         size = self._size + len(values)
         if size > len(self._room):

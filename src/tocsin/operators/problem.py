@@ -133,8 +133,9 @@ class Statistics:
 
     def only(self, kept: list[int]) -> Statistics:
         """Return what is known of some of the predicates, in this order."""
-        arrays = (self.declared_cost, self.evaluations, self.trues, self.seconds)
-        return Statistics(*(each[kept] for each in arrays), prior_weight=self.prior_weight)
+        return Statistics(
+            self.declared_cost[kept], self.evaluations[kept], self.trues[kept], self.seconds[kept], self.prior_weight
+        )
 
     @property
     def probability(self) -> Float64s:
