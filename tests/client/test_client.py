@@ -68,12 +68,20 @@ def test_publish_is_repeated_with_the_same_key() -> None:
 
 
 @pytest.mark.parametrize("failure", [httpx.ReadError("broken"), 503])
-def test_subscribe_is_not_repeated_where_it_may_have_been_done(failure: int | Exception) -> None:
+def test_what_has_no_key_is_not_repeated_where_it_may_have_been_done(failure: int | Exception) -> None:
     transport, seen = answering(failure, 201)
     client = Client("http://x", transport=transport, retries=QUICK)
     with client, pytest.raises((ServiceUnreachable, ServiceRefused)):
-        client.subscribe("car")
+        client.add_webhook("https://example.com/")
     assert len(seen) == 1
+
+
+def test_subscribe_is_repeated_with_the_same_key() -> None:
+    transport, seen = answering(httpx.ReadError("broken"), 422)
+    with Client("http://x", transport=transport, retries=QUICK) as client, pytest.raises(ServiceRefused):
+        client.subscribe("car")
+    assert len({request.headers["idempotency-key"] for request in seen}) == 1
+    assert len(seen) == 2
 
 
 @pytest.mark.parametrize("failure", [httpx.ConnectError("refused"), 429])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -140,6 +142,24 @@ def test_digest_and_rate_say_when() -> None:
     assert first_try_us(DeliveryRule("day"), 5 * hour, 0) == 24 * hour
     assert first_try_us(DeliveryRule(), 5 * hour, 6 * hour) == 6 * hour
     assert first_try_us(DeliveryRule(), 5 * hour, 0) == 5 * hour
+
+
+def test_rate_spaces_deliveries_over_the_hour(tmp_path: Path) -> None:
+    with serving(tmp_path) as live, Receiver().listening() as receiver:
+        limited, free = subscribe(live), subscribe(live, text="car where price < 2")
+        with live.http("ada") as client:
+            rule = {"most_per_hour": 4}
+            assert client.put(f"/v1/subscriptions/{limited}/delivery", json=rule).status_code == 200
+        hook = add_hook(live, receiver.url)
+        publish(live, range(5))
+        wait_until(lambda: len(deliveries(live, hook["id"])) == 7, "all are made out")
+        due = {free: [], limited: []}  # type: dict[int, list[datetime]]
+        for one in deliveries(live, hook["id"]):
+            due[one["subscription"]].append(datetime.fromisoformat(one["next"]))
+        spaces = [second - first for first, second in itertools.pairwise(due[limited])]
+        assert spaces == [timedelta(minutes=15)] * 4
+        assert due[free] == [due[limited][0]] * 2
+        wait_until(lambda: len(receiver.got) == 3, "what is due is delivered")
 
 
 def test_retries_last_about_three_days_and_then_end() -> None:

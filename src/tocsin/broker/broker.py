@@ -152,26 +152,44 @@ class Broker:
     # --- subscriptions ------------------------------------------------------------------------------------------------
 
     def subscribe(
-        self, expression: Expression, *, owner: str, lease: float | timedelta | None = None
+        self,
+        expression: Expression,
+        *,
+        owner: str,
+        lease: float | timedelta | None = None,
+        idempotency_key: str | None = None,
     ) -> SubscriptionReceipt:
         """Store a subscription; every event published after this returns is matched against it.
 
         `lease` is in seconds, a day by default. Raises LanguageError, LeaseOutOfBounds, QuotaExceeded, Overloaded.
         """
-        return self.subscribe_all([expression], owner=owner, lease=lease)[0]
+        return self.subscribe_all([expression], owner=owner, lease=lease, idempotency_key=idempotency_key)[0]
 
     def subscribe_all(
-        self, expressions: Sequence[Expression], *, owner: str, lease: float | timedelta | None = None
+        self,
+        expressions: Sequence[Expression],
+        *,
+        owner: str,
+        lease: float | timedelta | None = None,
+        idempotency_key: str | None = None,
     ) -> list[SubscriptionReceipt]:
-        """Store many subscriptions of one owner in one commit, all or none."""
+        """Store many subscriptions of one owner in one commit, all or none.
+
+        The same idempotency key with the same subscriptions gives the same receipts, without their tickets, which are
+        shown once; with others IdempotencyConflict.
+        """
         check_name("an owner", owner)
+        if idempotency_key is not None:
+            check_name("an idempotency key", idempotency_key)
         settings, schema = self._core.settings, self._core.schema
         lease_us = settings.lease_us(lease)
         registry, most_bytes = self._core.registry, settings.expression_bytes
         prepared = prepare_all(expressions, schema, most_bytes=most_bytes, registry=registry)
         if not prepared:
             return []
-        return self._turns.take(self._run_changes, Subscribe(owner, expressions, lease_us, schema, prepared))
+        return self._turns.take(
+            self._run_changes, Subscribe(owner, expressions, lease_us, schema, prepared, idempotency_key)
+        )
 
     def renew(
         self,

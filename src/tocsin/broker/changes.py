@@ -6,9 +6,12 @@ those that share its turn are not disturbed. Several requests make one commit (t
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
+
+import msgspec
 
 from tocsin.broker.core import Core, Turn
 from tocsin.broker.expression_batches import prepare_all
@@ -20,6 +23,7 @@ from tocsin.broker.tickets import is_ticket, new_ticket
 from tocsin.broker.times import instant
 from tocsin.broker.turns import Waiting
 from tocsin.errors import (
+    IdempotencyConflict,
     LeaseEnded,
     QuotaExceeded,
     SchemaError,
@@ -30,7 +34,7 @@ from tocsin.errors import (
 )
 from tocsin.schema import Schema
 from tocsin.schema.files import dumps
-from tocsin.store import accounts, replacements, schema_history, subscriptions
+from tocsin.store import accounts, letters, replacements, schema_history, subscriptions
 from tocsin.store.subscriptions import NewSubscription, StoredSubscription
 
 
@@ -63,8 +67,27 @@ class Subscribe:
     lease_us: int
     schema: Schema
     prepared: list[Prepared]
+    key: str | None = None  # the idempotency key
 
     def run(self, turn: Turn, settings: BrokerSettings) -> list[SubscriptionReceipt]:
+        if self.key is None:
+            return self._store(turn, settings)
+        name, hashed = (self.owner, f"\t{self.key}"), self._hash()  # the tab keeps keys of publishing apart
+        before = letters.find_answer(turn.connection, *name)
+        if before is not None:
+            if before[0] != hashed:
+                raise IdempotencyConflict(self.key)
+            return msgspec.json.decode(before[1], type=list[SubscriptionReceipt])
+        receipts = self._store(turn, settings)
+        kept = [replace(one, ticket=None) for one in receipts]  # tickets are stored hashed, and nowhere else
+        letters.add_answers(turn.transaction, [(*name, hashed, msgspec.json.encode(kept))])
+        return receipts
+
+    def _hash(self) -> bytes:
+        asked = msgspec.json.encode([self.lease_us, [one.text for one in self.prepared]])
+        return hashlib.sha256(asked).digest()
+
+    def _store(self, turn: Turn, settings: BrokerSettings) -> list[SubscriptionReceipt]:
         if turn.schema.version != self.schema.version:  # extended meanwhile; what was valid still is
             most_bytes, registry = settings.expression_bytes, turn.registry
             self.prepared = prepare_all(self.expressions, turn.schema, most_bytes=most_bytes, registry=registry)

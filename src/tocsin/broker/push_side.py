@@ -132,34 +132,3 @@ class PushSide:
 
     def _run_together(self, together: Sequence[Waiting[list[Waiting[Publish, Receipts]], None]]) -> None:
         self.broker._run_publishes([one for lot in together for one in lot.request])
-
-    def try_out(self, raws: Sequence[RawEvent], owner: int) -> list[tuple[int, list[int]]]:
-        """Return what events would match now: how many subscriptions, and which of one owner's; nothing is stored.
-
-        Raises EventRejected, or BatchRejected, as publishing them would.
-        """
-        self._core.refresh()
-        settings, schema = self._core.settings, self._core.schema
-        request = Publish.judge(
-            raws,
-            schema,
-            settings.event_bytes,
-            atomic=True,
-            publisher="",
-            key=None,
-            single=len(raws) == 1,
-            desk=self._core.desk,
-        )
-        if (refusal := request.refusal()) is not None:
-            raise refusal
-        events = request.events
-        now_us = self.store.now_us()
-        with self._core.foreseen(events), self._core.lock:
-            live = self._core.live
-            found = live.match([live.seq + 1 + at for at in range(len(events))], [now_us] * len(events), events)
-            first = live.seq + 1
-        answers: list[tuple[int, list[int]]] = []
-        for at in range(len(events)):
-            mine = found.seq == first + at
-            answers.append((int(mine.sum()), sorted(found.subscription[mine & (found.owner == owner)].tolist())))
-        return answers

@@ -1,7 +1,7 @@
 """Every request of the client, described once: Client does it, AsyncClient awaits it.
 
-`again` says that a request may be repeated when nobody knows whether it was done. Publishing always may: it carries an
-idempotency key, made up where none is given.
+`again` says that a request may be repeated when nobody knows whether it was done. Publishing and subscribing always may:
+they carry an idempotency key, made up where none is given.
 """
 
 from __future__ import annotations
@@ -76,10 +76,17 @@ def matches_of(event: Mapping[str, Any]) -> Call[dict[str, Any]]:
 # --- subscriptions ----------------------------------------------------------------------------------------------------
 
 
-def subscribe(expression: Expression, *, lease_seconds: float | None = None) -> Call[results.Subscribed]:
-    """Subscribe; every event published after this returns is matched. Not repeated by itself: it would be a second."""
+def subscribe(
+    expression: Expression, *, lease_seconds: float | None = None, idempotency_key: str | None = None
+) -> Call[results.Subscribed]:
+    """Subscribe; every event published after this returns is matched.
+
+    May be repeated, and is; where the first answer was lost the second has no ticket, which is shown once. The account
+    renews and ends what it owns without one.
+    """
     body = _expression(expression) | ({} if lease_seconds is None else {"lease_seconds": lease_seconds})
-    return Call("POST", "/v1/subscriptions", results.Subscribed, _json(body), again=False)
+    headers = {"idempotency-key": idempotency_key or secrets.token_hex(16)}
+    return Call("POST", "/v1/subscriptions", results.Subscribed, _json(body), headers)
 
 
 def subscription(id: int) -> Call[results.Subscription]:

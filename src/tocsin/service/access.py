@@ -71,6 +71,8 @@ TABLE: dict[tuple[str, str], Rule] = {
     ("POST", "/v1/drafts/explain"): MEMBER,
     ("POST", "/v1/drafts/plan"): MEMBER,
     ("POST", "/v1/drafts/backfill"): MEMBER,
+    ("POST", "/v1/drafts/backfills"): MEMBER,
+    ("GET", "/v1/drafts/backfills/{id}"): OWNER,
     # notifications
     ("GET", "/v1/notifications"): MEMBER,
     ("POST", "/v1/notifications/acknowledge"): MEMBER,
@@ -87,6 +89,7 @@ TABLE: dict[tuple[str, str], Rule] = {
     ("GET", "/v1/webhooks/{id}/deliveries"): OWNER,
     ("POST", "/v1/webhooks/{id}/deliveries/retry"): OWNER,
     ("GET", "/v1/dead-letters"): MEMBER,
+    ("POST", "/v1/dead-letters/{seq}/replay"): OWNER,
     # accounts
     ("POST", "/v1/accounts"): ANYONE,
     ("GET", "/v1/accounts"): ADMIN,

@@ -310,6 +310,15 @@ class BackfillTold(Told):
     after: str | None
 
 
+class BackfillJobTold(Told):
+    id: int
+    state: Literal["running", "done", "failed"]
+    looked_at: int
+    matched: int
+    examples: list[BackfilledTold]
+    reason: str | None
+
+
 # --- notifications, webhooks, dead letters ----------------------------------------------------------------------------
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 import structlog
 
+from tocsin.service.attached import COMMAND
 from tocsin.service.metrics import Metrics
 from tocsin.service.settings import ServiceSettings
 
@@ -90,7 +90,7 @@ class PipelineWatch:
             started = asyncio.get_running_loop().time()
             self._status_file.unlink(missing_ok=True)
             self._process = await asyncio.create_subprocess_exec(
-                *self._command(), stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
+                *self._command(), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL,
                 env=self._environment(),
             )  # fmt: skip
             self.starts += 1
@@ -110,7 +110,7 @@ class PipelineWatch:
 
     def _command(self) -> list[str]:
         return [
-            sys.executable, "-c", "from tocsin.cli import main; main()", "pipeline", "run",
+            *COMMAND, "pipeline", "run",
             "--checkpoint", str(self._folder), "--master", self._settings.pipeline_master,
             "--status-file", str(self._status_file), "--json",
         ]  # fmt: skip

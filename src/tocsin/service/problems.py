@@ -36,6 +36,8 @@ _TABLE: Sequence[tuple[type[Exception], int, str, str]] = (
     (errors.SchemaError, 422, "bad-schema", "The schema, or a change to it, is wrong"),
     (errors.BadValue, 422, "bad-value", "A value is not in its domain"),
     (errors.UnknownSubscription, 404, "not-found", "There is no such thing"),
+    (errors.UnknownNotification, 404, "not-found", "There is no such thing"),
+    (errors.UnknownDeadLetter, 404, "not-found", "There is no such thing"),
     (errors.NotSupported, 400, "not-supported", "That is not offered here"),
     (errors.FileError, 400, "bad-document", "The document cannot be read"),
     (errors.WrongTicket, 403, "wrong-ticket", "The ticket is not right"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tocsin.broker import PublishReceipt
 from tocsin.broker.admission import RawEvent
 from tocsin.broker.push_side import PushSide, Single
-from tocsin.errors import Overloaded, TocsinError
+from tocsin.errors import BatchRejected, EventRejected, Overloaded, TocsinError
 from tocsin.service.documents import receipt_document
 from tocsin.service.ingest import Incoming
 from tocsin.service.principal import Principal
@@ -57,8 +57,17 @@ async def publish(
 async def try_out(service: Service, principal: Principal, incoming: Incoming) -> dict[str, Any]:
     """Return what events would match if they were published now: how many, and which of the asker's own."""
     _check(service, principal, incoming)
-    found = await asyncio.to_thread(service.push.try_out, list(incoming.events), principal.number)
-    items = [{"matches": count, "yours": yours} for count, yours in found]
+    found = await asyncio.to_thread(service.broker.dry_run, list(incoming.events))
+    wrong = {at: one.violations for at, one in enumerate(found) if not one.accepted}
+    if wrong:
+        raise EventRejected(wrong[0]) if incoming.single else BatchRejected(wrong)
+    items = [
+        {
+            "matches": len(one.reached),
+            "yours": [reached.subscription for reached in one.reached if reached.owner == principal.name],
+        }
+        for one in found
+    ]
     return {"dry_run": True, "items": items}
 
 

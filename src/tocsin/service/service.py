@@ -14,6 +14,7 @@ import structlog
 from tocsin.broker import Broker, BrokerSettings
 from tocsin.broker.push_side import PushSide
 from tocsin.schema import Schema
+from tocsin.service.backfills import Backfills
 from tocsin.service.drafts import Samples
 from tocsin.service.identities import Identities
 from tocsin.service.metrics import Metrics
@@ -39,6 +40,7 @@ class Service:
         self.events = Buckets()
         self.line = PublishLine(self.push)
         self.samples = Samples(broker)
+        self.backfills = Backfills(broker)
         self.hub = Hub(self.push, metrics, settings.poll_seconds)
         self.courier = Courier(self.push, settings, metrics)
         self.hub.tell(self.courier.wake)
@@ -66,6 +68,7 @@ class Service:
         """Stop what runs in the background; the broker is the caller's to close."""
         self.stop_streams()
         await self.courier.close()
+        await self.backfills.close()
         self.identities.close()
 
     async def settle(self, subscriptions: Iterable[int]) -> None:

@@ -28,14 +28,14 @@ class BadLines(Invalid):
 
 
 async def subscribe(
-    service: Service, principal: Principal, expression: Expression, lease: float | None
+    service: Service, principal: Principal, expression: Expression, lease: float | None, key: str | None = None
 ) -> SubscriptionReceipt:
     """Store one subscription."""
-    return (await subscribe_all(service, principal, [expression], lease))[0]
+    return (await subscribe_all(service, principal, [expression], lease, key))[0]
 
 
 async def subscribe_all(
-    service: Service, principal: Principal, expressions: list[Expression], lease: float | None
+    service: Service, principal: Principal, expressions: list[Expression], lease: float | None, key: str | None = None
 ) -> list[SubscriptionReceipt]:
     """Store subscriptions, all or none; raises what the broker does, QuotaExceeded by the account's own bound."""
     most = principal.quotas.get("subscriptions")
@@ -45,7 +45,9 @@ async def subscribe_all(
             raise QuotaExceeded(
                 f"{principal.name} has {has} subscriptions, and may have {most}; unsubscribe some first"
             )
-    return await asyncio.to_thread(service.broker.subscribe_all, expressions, owner=principal.name, lease=lease)
+    return await asyncio.to_thread(
+        service.broker.subscribe_all, expressions, owner=principal.name, lease=lease, idempotency_key=key
+    )
 
 
 def read_bulk(body: bytes) -> list[dict[str, Any]]:
@@ -68,11 +70,15 @@ def read_bulk(body: bytes) -> list[dict[str, Any]]:
 
 
 async def subscribe_bulk(
-    service: Service, principal: Principal, documents: list[dict[str, Any]], lease: float | None
+    service: Service,
+    principal: Principal,
+    documents: list[dict[str, Any]],
+    lease: float | None,
+    key: str | None = None,
 ) -> list[SubscriptionReceipt]:
     """Store many subscriptions, all or none; raises BadLines with every line that is wrong."""
     try:
-        return await subscribe_all(service, principal, list(documents), lease)
+        return await subscribe_all(service, principal, list(documents), lease, key)
     except TocsinError as error:
         wrong = await asyncio.to_thread(_wrong_lines, service, documents)
         raise _bad_lines(wrong) if wrong else error from None

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import Query, Request
+from fastapi import Path, Query, Request
 from starlette.responses import Response
 
-from tocsin.service.documents import dead_letter_document, json_response
-from tocsin.service.models import DeadLettersTold
+from tocsin.service.documents import dead_letter_document, json_response, receipt_document
+from tocsin.service.models import DeadLettersTold, ReceiptTold
 from tocsin.service.principal import Someone, service_of
 from tocsin.service.refusals import Forbidden
 from tocsin.service.routes.router import guarded
@@ -35,3 +35,15 @@ async def read(
     )
     following = f"s{found[-1].seq}" if len(found) == limit else None
     return json_response({"items": [dead_letter_document(one) for one in found], "cursor": following})
+
+
+@router.post(
+    "/v1/dead-letters/{seq}/replay",
+    summary="Publish a bad event once more",
+    status_code=201,
+    response_model=ReceiptTold,
+)
+async def replay(request: Request, seq: Annotated[int, Path(ge=0, lt=2**63)], principal: Someone) -> Response:
+    """Publish an event that you had published, as the schema is now; asking twice publishes it once."""
+    receipt = await asyncio.to_thread(service_of(request).broker.replay_dead_letter, seq, publisher=principal.name)
+    return json_response(receipt_document(receipt), 201)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Annotated
 
-from fastapi import Request
+from fastapi import Path, Request
 from starlette.responses import Response
 
 from tocsin.service import drafts
 from tocsin.service.documents import json_response
 from tocsin.service.models import (
+    BackfillJobTold,
     BackfillTold,
     DraftBackfill,
     DraftExplain,
@@ -19,7 +21,7 @@ from tocsin.service.models import (
     Expression,
     PlanTold,
 )
-from tocsin.service.principal import service_of
+from tocsin.service.principal import Someone, service_of
 from tocsin.service.routes.router import guarded
 
 router = guarded("drafts")
@@ -51,3 +53,18 @@ async def backfill(request: Request, body: DraftBackfill) -> Response:
     after = drafts.read_after(body.after)
     broker = service_of(request).broker
     return json_response(await asyncio.to_thread(drafts.backfill, broker, body.document(), after, body.limit))
+
+
+@router.post(
+    "/v1/drafts/backfills", summary="Hold it against the whole log", status_code=202, response_model=BackfillJobTold
+)
+async def start_backfill(request: Request, body: Expression, principal: Someone) -> Response:
+    """Begin a job that counts what it would have matched; ask for the job to see how far it is."""
+    job = await service_of(request).backfills.start(principal, body.document())
+    return json_response(job.document(), 202, {"location": f"/v1/drafts/backfills/{job.id}"})
+
+
+@router.get("/v1/drafts/backfills/{id}", summary="How far a backfill is", response_model=BackfillJobTold)
+async def read_backfill(request: Request, id: Annotated[int, Path(ge=0, lt=2**63)], principal: Someone) -> Response:
+    """Return the job: how many events it has looked at, how many match, and the first of them."""
+    return json_response(service_of(request).backfills.find(principal, id).document())

@@ -9,7 +9,7 @@ from fastapi import Header, Query, Request, WebSocket
 from starlette.responses import Response
 
 from tocsin.errors import TocsinError
-from tocsin.service import drafts, reading
+from tocsin.service import reading
 from tocsin.service.documents import json_response, notification_document, page_document
 from tocsin.service.models import Acknowledgement, Consumer, NotificationsTold, WhyTold
 from tocsin.service.principal import Someone, service_of
@@ -103,5 +103,5 @@ async def why(request: Request, cursor: str, principal: Someone) -> Response:
     """Return a notification, by its cursor, with the predicates of its subscription and the actual values."""
     service = service_of(request)
     found, text = await asyncio.to_thread(reading.notification_and_text, service, principal, cursor)
-    reasons = await asyncio.to_thread(drafts.explain_text, service.broker, text, found.event)
-    return json_response({"notification": notification_document(found), "text": text, **reasons})
+    reasons = await asyncio.to_thread(service.broker.explain, found.seq, found.subscription, owner=principal.name)
+    return json_response({"notification": notification_document(found), "text": text, **reasons.as_json()})

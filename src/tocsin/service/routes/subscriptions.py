@@ -39,7 +39,9 @@ from tocsin.service.routes.router import guarded
 router = guarded("subscriptions")
 Id = Annotated[int, Path(ge=0, lt=2**63)]
 Ticket = Annotated[str | None, Header(alias=TICKET_HEADER, max_length=200)]
+Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=150, pattern="^[!-~]+$")]
 IfMatch = Annotated[str | None, Header(alias="If-Match", max_length=50)]
+_USED: dict[int | str, dict[str, Any]] = {409: {"description": "The Idempotency-Key was used with something else"}}
 _GONE: dict[int | str, dict[str, Any]] = {410: {"description": "The subscription is over"}}
 _STALE: dict[int | str, dict[str, Any]] = {412: {"description": "It has changed since"}}
 
@@ -47,14 +49,19 @@ _STALE: dict[int | str, dict[str, Any]] = {412: {"description": "It has changed 
 @router.post(
     "/v1/subscriptions", summary="Subscribe", status_code=201, response_model=SubscribedTold,
     responses={200: {"description": "A dry run: how the expression is understood; nothing was stored",
-                     "model": DryPlanTold}},
+                     "model": DryPlanTold}, **_USED},
 )  # fmt: skip
-async def create(request: Request, body: NewSubscription, principal: Someone, dry_run: bool = Query(False)) -> Response:
-    """Store a subscription; every event published after the answer is matched against it. The ticket is shown once."""
+async def create(
+    request: Request, body: NewSubscription, principal: Someone, dry_run: bool = Query(False), key: Key = None
+) -> Response:
+    """Store a subscription; every event published after the answer is matched against it. The ticket is shown once.
+
+    With an Idempotency-Key a retry is answered as before, without the ticket.
+    """
     service = service_of(request)
     if dry_run:
         return json_response({"dry_run": True, **await asyncio.to_thread(drafts.plan, service.broker, body.document())})
-    receipt = await subscribing.subscribe(service, principal, body.document(), body.lease_seconds)
+    receipt = await subscribing.subscribe(service, principal, body.document(), body.lease_seconds, key)
     headers = {"location": f"/v1/subscriptions/{receipt.id}", "etag": etag(receipt.generation)}
     return json_response(subscribed_document(receipt), 201, headers)
 
@@ -63,16 +70,19 @@ async def create(request: Request, body: NewSubscription, principal: Someone, dr
     "/v1/subscriptions/bulk", summary="Subscribe many times, all or none", status_code=201,
     response_model=SubscribedManyTold,
     openapi_extra={"requestBody": {"required": True, "content": {NDJSON: {"schema": {"type": "string"}}}}},
-    responses={415: {"description": "Not NDJSON"}},
+    responses={415: {"description": "Not NDJSON"}, **_USED},
 )  # fmt: skip
 async def create_many(
-    request: Request, principal: Someone, lease_seconds: Annotated[LeaseSeconds | None, Query()] = None
+    request: Request,
+    principal: Someone,
+    lease_seconds: Annotated[LeaseSeconds | None, Query()] = None,
+    key: Key = None,
 ) -> Response:
     """Store a subscription a line, in one commit: {"text": …}, {"where": …} or {"predicates": …}."""
     if "json" not in request.headers.get("content-type", NDJSON):
         raise WrongMediaType(f"subscriptions are sent one a line, as {NDJSON}")
     documents = subscribing.read_bulk(await request.body())
-    receipts = await subscribing.subscribe_bulk(service_of(request), principal, documents, lease_seconds)
+    receipts = await subscribing.subscribe_bulk(service_of(request), principal, documents, lease_seconds, key)
     return json_response({"items": [subscribed_document(one) for one in receipts]}, 201)
 
 
