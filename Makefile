@@ -43,10 +43,11 @@ bench: venv ## measure, and store the raw results
 fuzz: venv ## look for disagreements with the definition of matching, until stopped
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
-torture: venv ## kill -9 the broker a thousand times, and look whether anything acknowledged is lost
+torture: venv ## kill -9 the broker a thousand times and the service hundreds of times: is anything acknowledged lost?
 	@$(BIN)/python -m tests.torture --control $(ARGS)
 	@$(BIN)/python -m tests.torture --cycles 500 --database sqlite --engine columnar $(ARGS)
 	@$(BIN)/python -m tests.torture --cycles 500 --database postgres --engine columnar $(ARGS)
+	@TOCSIN_SLOW=1 TOCSIN_KILLS=200 $(BIN)/python -m pytest -q -s --timeout 7200 tests/service/test_killed.py
 
 docs: venv ## check the documentation's links and say where it is
 	@$(BIN)/python tools/check_links.py

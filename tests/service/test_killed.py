@@ -209,7 +209,7 @@ def test_killed_again_and_again_nothing_acknowledged_is_lost_or_told_twice(datab
     finally:
         if server is not None:
             server.cleanup()
-    print(f"{database}, {KILLS} kills: {found}")
+    sys.stdout.write(f"{database}, {KILLS} kills: {found}\n")
     assert found.pop("acknowledged") > 0
     assert found.pop("subscribed") > 0
     del found["slowest start"]

@@ -97,7 +97,7 @@ class Auction:
             "location": [round(part + pick.gauss(0, 0.3), 4) for part in pick.choice(CITIES)],
             "shipping": pick.random() < 0.6,
         }
-        self._open.append(item)
+        self._open.append(dict(item))  # what was told stays as it was, whatever is bid
         if len(self._open) > 2_000:
             self._open.pop(0)
         return item
