@@ -79,8 +79,8 @@ class Attacked:
 @pytest.fixture(scope="module")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
     """Give one service for all operations."""
-    plenty = {"registrations_per_hour": 10**6, "logins_per_minute": 10**6, "requests_per_minute": 10**9}
-    bounds = {"tokens_per_account": 10**6, "webhooks_per_account": 10**6}
+    plenty: dict[str, Any] = {"registrations_per_hour": 10**6, "logins_per_minute": 10**6, "requests_per_minute": 10**9}
+    bounds: dict[str, Any] = {"tokens_per_account": 10**6, "webhooks_per_account": 10**6}
     with serving(tmp_path_factory.mktemp("openapi"), guests="publish", **plenty, **bounds) as live:
         with live.broker.store.write() as turn:
             accounts.change_account(turn, accounts.ensure_accounts(turn, ["ada"])["ada"], role="admin")
