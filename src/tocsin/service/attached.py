@@ -12,16 +12,17 @@ import signal
 import sys
 import threading
 
-COMMAND = (sys.executable, "-c", "from tocsin.service.attached import main; main()")
+COMMAND = (
+    sys.executable,
+    "-c",
+    "from tocsin.service.attached import follow; follow(); from tocsin.cli import main; main()",
+)
 _PATIENCE_SECONDS = 10.0
 
 
-def main() -> None:
-    """Run the `tocsin` command of the arguments, attached to standard input."""
+def follow() -> None:
+    """Let this process end when its standard input does."""
     threading.Thread(target=_follow, name="tocsin-attached", daemon=True).start()
-    from tocsin.cli import main as command
-
-    command()
 
 
 def _follow() -> None:
