@@ -9,12 +9,14 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from tocsin.broker import Broker, SubscriptionView
+from tocsin.broker import Broker
+from tocsin.broker.expressions import bind_stored
 from tocsin.compile.covering import covers
 from tocsin.compile.normalise import NormalForm, normalise
 from tocsin.errors import TocsinError
-from tocsin.language import bind, parse
 from tocsin.schema import Schema
+from tocsin.store import accounts
+from tocsin.store.subscriptions import StoredSubscription, list_subscriptions
 
 COMPARED = 200  # of the owner's subscriptions, the first
 _KEPT = 10_000
@@ -35,7 +37,7 @@ class Overlaps:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._guard = threading.Lock()
-        self._forms: OrderedDict[tuple[int, int, int], NormalForm | None] = OrderedDict()
+        self._forms: OrderedDict[tuple[int, int], NormalForm | None] = OrderedDict()
 
     def of(self, owner: str, draft: NormalForm, *, other_than: int | None = None) -> Overlap:
         """Return how a draft overlaps with an owner's subscriptions; nothing where it can never hold."""
@@ -45,28 +47,33 @@ class Overlaps:
         multiple = schema.multiple_attributes
         covering, covered = [], []
         for one in self._live(owner):
-            form = None if one.id == other_than else self._form(one, schema)
+            form = None if one.origin == other_than else self._form(one, schema)
             if form is None or form.never:
                 continue
             if covers(form, draft, multiple):
-                covering.append(one.id)
+                covering.append(one.origin)
             elif covers(draft, form, multiple):
-                covered.append(one.id)
+                covered.append(one.origin)
         return Overlap(tuple(covering[:_SHOWN]), tuple(covered[:_SHOWN]))
 
-    def _live(self, owner: str) -> list[SubscriptionView]:
-        found = self._broker.subscriptions(owner, limit=COMPARED)
-        return [one for one in found if not one.ended and not one.paused]
+    def _live(self, owner: str) -> list[StoredSubscription]:
+        store = self._broker.store
+        with store.read() as connection:
+            number = accounts.find_account(connection, owner)
+            if number is None:
+                return []
+            found = list_subscriptions(connection, number, 0, COMPARED, store.now_us())
+        return [one for one in found if not one.paused]
 
-    def _form(self, one: SubscriptionView, schema: Schema) -> NormalForm | None:
+    def _form(self, one: StoredSubscription, schema: Schema) -> NormalForm | None:
         """Return the normal form; None of what calls operators, whose meaning is theirs."""
-        key = (schema.version, one.id, one.seq)
+        key = (schema.version, one.id)
         with self._guard:
             if key in self._forms:
                 self._forms.move_to_end(key)
                 return self._forms[key]
         try:
-            bound = bind(parse(one.text), schema)
+            bound = bind_stored(one.tree, schema)
             form = None if bound.operators else normalise(bound)
         except TocsinError:  # stored under another version of an operator, say: nothing can be told of it
             form = None

@@ -12,9 +12,10 @@ from tocsin.broker import SubscriptionView
 from tocsin.broker.admission import read_stored
 from tocsin.broker.times import instant
 from tocsin.errors import LanguageError, TocsinError
+from tocsin.language import evaluate
 from tocsin.language.documents import decode
 from tocsin.operators.binding import is_usable
-from tocsin.schema import Schema
+from tocsin.schema import EVENT_TYPE, Schema
 from tocsin.service import drafts, subscribing
 from tocsin.service.web.builder import MOST_ROWS, Row, operators, rows_of, text_of, trouble_with
 from tocsin.service.web.fields import choices_of
@@ -24,7 +25,8 @@ from tocsin.service.web.visit import Pages, Visit
 from tocsin.store.events import read_events
 
 pages = Pages()
-_PER_PAGE, _SAMPLE, _LOOKED_BACK, _LATELY = 50, 2000, 500, 500
+_PER_PAGE, _SAMPLE, _LOOKED_BACK, _LATELY = 50, 1000, 400, 200
+_SHOWN_MATCHES, _SHOWN_MISSES = 20, 5
 _LOOKED_BACK_SECONDS = 1.0  # for subscriptions that call operators, whose events are explained one by one
 LEASES = ((3600, "an hour"), (86400, "a day"), (7 * 86400, "a week"), (30 * 86400, "30 days"))
 
@@ -169,7 +171,7 @@ async def one(visit: Visit) -> Response:
     found = await subscribing.find(visit.service, visit.principal, id)
     matches, misses = await asyncio.to_thread(_recent, visit, found)
     return visit.page(
-        "subscription.html", subscription=found, matches=matches[:20], misses=misses, spark=_spark(matches),
+        "subscription.html", subscription=found, matches=matches[:_SHOWN_MATCHES], misses=misses, spark=_spark(matches),
         now=visit.service.broker.now(), leases=LEASES,
     )  # fmt: skip
 
@@ -179,6 +181,7 @@ def _recent(visit: Visit, found: SubscriptionView) -> tuple[list[Any], list[Any]
     broker = visit.service.broker
     schema = broker.schema
     bound = broker.operators.bind(found.text, schema)
+    types = frozenset(bound.subscription.event_types)
     spent = time.monotonic() + _LOOKED_BACK_SECONDS
     with broker.store.read() as connection:
         stored = read_events(connection, max(0, broker.store.meta().seq - _LOOKED_BACK), _LOOKED_BACK)
@@ -188,11 +191,22 @@ def _recent(visit: Visit, found: SubscriptionView) -> tuple[list[Any], list[Any]
         if bound.operators and time.monotonic() > spent:
             break
         document = read_stored(event.body)
-        told = broker.operators.explain(bound, schema.admit(document))
-        entry = {"seq": event.seq, "event": document, "at": instant(event.arrival_us), "told": told}
+        kinds = document[EVENT_TYPE]
+        if types and types.isdisjoint([kinds] if isinstance(kinds, str) else kinds):
+            continue  # of another kind: neither a match nor near one
+        admitted = schema.admit(document)
+        entry: dict[str, Any] = {"seq": event.seq, "event": document, "at": instant(event.arrival_us)}
+        if not bound.operators:  # an explanation takes far longer than an answer, and few are shown
+            is_match = evaluate(bound, admitted)
+            if is_match and len(matches) >= _SHOWN_MATCHES:
+                matches.append(entry)
+                continue
+            if not is_match and len(misses) >= _SHOWN_MISSES:
+                continue
+        told = entry["told"] = broker.operators.explain(bound, admitted)
         if told.matched and event.seq > found.seq:
             matches.append(entry)
-        elif len(told.changes) == 1 and len(misses) < 5:
+        elif len(told.changes) == 1 and len(misses) < _SHOWN_MISSES:
             misses.append(entry)
     return matches, misses
 
