@@ -127,7 +127,8 @@ def measure(spark: SparkSession, folder: Path, table: pa.Table, cores: int) -> d
     rates = {
         "transport": table.num_rows / timed(lambda: to_noop(frame.mapInArrow(_identity, frame.schema))),
         "counts": table.num_rows / timed(lambda: to_noop(match(frame, index, event_id="id", output="counts"))),
-        "lists_by_worker": table.num_rows // LISTS_OF / timed(lambda: write_out(some, index, folder), 1),
+        "lists_by_worker": table.num_rows // LISTS_OF / timed(lambda: write_out(some, index, folder, "lists"), 1),
+        "packed_by_worker": table.num_rows // LISTS_OF / timed(lambda: write_out(some, index, folder, "packed"), 2),
         "lists_through_jvm": table.num_rows // LISTS_OF / timed(lambda: to_noop(lists_of(some, index)), 1),
     }
     rate = max(bare["events_per_second"], bare_engine(index, table)["events_per_second"])
@@ -144,6 +145,8 @@ def measure(spark: SparkSession, folder: Path, table: pa.Table, cores: int) -> d
         "counts_share_of_transport": rates["counts"] / rates["transport"],
         "lists_share_of_bare": rates["lists_by_worker"] / (rate * cores),
         "lists_matches_per_second": rates["lists_by_worker"] * matches,
+        "packed_share_of_bare": rates["packed_by_worker"] / (rate * cores),
+        "packed_matches_per_second": rates["packed_by_worker"] * matches,
     }
 
 
@@ -190,10 +193,10 @@ def lists_of(frame: DataFrame, index: Path) -> DataFrame:
     return match(frame, index, event_id="id", output="lists")
 
 
-def write_out(frame: DataFrame, index: Path, folder: Path) -> None:
-    """Write lists to Parquet, and remove them."""
+def write_out(frame: DataFrame, index: Path, folder: Path, ids: Literal["lists", "packed"]) -> None:
+    """Write matches to Parquet, where the last ones were."""
     shutil.rmtree(folder / "out", ignore_errors=True)
-    write_matches(frame, index, folder / "out", event_id="id")
+    write_matches(frame, index, folder / "out", event_id="id", ids=ids)
 
 
 def to_noop(frame: DataFrame) -> None:

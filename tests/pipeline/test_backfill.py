@@ -8,12 +8,12 @@ import pytest
 
 from tocsin.broker import Broker
 from tocsin.broker.estimate import EventSample, wilson
-from tocsin.errors import ParseError
+from tocsin.errors import NotSupported, ParseError
 from tocsin.schema import EventType, NumericDomain, Schema, TextDomain, TypeAttribute
 
 pytest.importorskip("pyspark")
 
-from tocsin.spark import backfill, compare, match, write_matches
+from tocsin.spark import backfill, compare, match, read_matches, write_matches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,6 +79,25 @@ def test_lists_written_by_workers_are_those_of_match(flights: "DataFrame", schem
     right = match(flights, wishes, schema=schema, event_id="id").collect()
     assert {(row.id, one) for row in rows for one in row.subscriptions} == {(row.id, row.subscription) for row in right}
     assert (written.events, written.matches) == (flights.count(), len(right))
+
+
+@pytest.mark.parametrize("first", [1, 2**40])
+def test_packed_lists_are_read_as_lists(flights: "DataFrame", schema: Schema, tmp_path: Path, first: int) -> None:
+    spark = flights.sparkSession
+    texts = ["dep_delay > 30", "dest = 'LAX'", "dest = 'nowhere'"]
+    wishes = spark.createDataFrame([(first + at, text) for at, text in enumerate(texts)], "id long, text string")
+    written = write_matches(flights, wishes, tmp_path / "out", schema=schema, event_id="id", ids="packed")
+    rows = read_matches(spark, tmp_path / "out").collect()
+    right = match(flights, wishes, schema=schema, event_id="id").collect()
+    assert {(row.id, one) for row in rows for one in row.subscriptions} == {(row.id, row.subscription) for row in right}
+    assert (written.events, written.matches) == (len(rows), len(right))
+
+
+def test_texts_are_not_packed(flights: "DataFrame", schema: Schema, tmp_path: Path) -> None:
+    wishes = flights.sparkSession.createDataFrame([("a", "dep_delay > 30")], "id string, text string")
+    with pytest.raises(NotSupported, match="these are texts: write lists"):
+        write_matches(flights, wishes, tmp_path / "out", schema=schema, event_id="id", ids="packed")
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_estimate_bounds_the_truth(schema: Schema, tmp_path: Path) -> None:

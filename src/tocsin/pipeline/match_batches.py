@@ -17,6 +17,7 @@ from tocsin.pipeline.admission import Admission, admit_batch
 from tocsin.pipeline.layout import Layout
 from tocsin.pipeline.match_lists import MatchLists
 from tocsin.pipeline.open_index import IndexReference, OpenIndex, open_index
+from tocsin.pipeline.packed_ids import pack
 from tocsin.schema import Event, Schema
 from tocsin.schema.arrow import events_from_arrow
 from tocsin.schema.files import loads
@@ -46,6 +47,7 @@ class Output:
     reasons: bool = False
     invalid: Invalid = "drop"
     text_ids: bool = False
+    packed: bool = False  # lists as packed_ids.py has them
 
     @property
     def explained(self) -> bool:
@@ -116,10 +118,15 @@ class MatchBatches:
         import pyarrow as pa
 
         for first, lists in index.column_parts(admission.columns, *self._as_of(batch)):
-            found = _typed(MatchLists(lists.offset, lists.ids.astype(lists.out_type)), self.output.text_ids)
             invalid = pa.nulls(len(lists), pa.string()) if self.output.invalid == "keep" else None
             piece = batch.slice(first, len(lists))
-            yield self._per_event(piece, SUBSCRIPTIONS, found.list_array(), invalid, admission, first)
+            yield self._per_event(piece, SUBSCRIPTIONS, self._column(lists, index), invalid, admission, first)
+
+    def _column(self, lists: MatchLists, index: OpenIndex) -> pa.Array:
+        """Return lists as a column, in memory of its own."""
+        if self.output.packed:
+            return pack(lists, 4 if index.small_ids else 8)
+        return _typed(MatchLists(lists.offset, lists.ids.astype(lists.out_type)), self.output.text_ids).list_array()
 
     def _as_of(self, batch: pa.RecordBatch) -> list[Any]:
         """Return the seqs and the arrivals, where they are given."""
@@ -159,8 +166,7 @@ class MatchBatches:
                 events = _events(admission, range(start, stop), schema) if self.output.explained else {}
                 yield self._pairs(piece, part, invalid, index, events)
             else:
-                lists_of_part = _typed(part, self.output.text_ids).list_array()
-                yield self._per_event(piece, SUBSCRIPTIONS, lists_of_part, invalid, admission, start)
+                yield self._per_event(piece, SUBSCRIPTIONS, self._column(part, index), invalid, admission, start)
             start = stop
 
     def _per_event(

@@ -53,6 +53,11 @@ class OpenIndex(ABC):
     def schema(self) -> Schema:
         """The schema that the subscriptions are bound to."""
 
+    @property
+    def small_ids(self) -> bool:
+        """Whether all ids are whole numbers that fit into four bytes."""
+        return False
+
     @abstractmethod
     def refresh(self, version: int | None) -> None:
         """Move to a version, or to the newest."""
@@ -118,11 +123,16 @@ class FolderIndex(OpenIndex):
         self._manifest = FolderManifest()
         self._matcher = ColumnarMatcher(self._schema, merge_beside=False)
         self.segments: dict[str, OpenSegment] = {}
+        self._small_ids = False
         self._openings = 0  # a segment that is mapped anew is another tier to the matcher
 
     @property
     def schema(self) -> Schema:
         return self._schema
+
+    @property
+    def small_ids(self) -> bool:
+        return self._small_ids
 
     def refresh(self, version: int | None) -> None:
         if version is not None and version == self._manifest.version:
@@ -137,6 +147,10 @@ class FolderIndex(OpenIndex):
         self.segments = {entry.file: self._opened(entry, gone.get(entry.file, set())) for entry in wanted}
         self._matcher.index = SubscriptionIndex(self._schema, [one.tier for one in self.segments.values()])
         self._manifest = manifest
+        held = [one.tier.segment.ids for one in self.segments.values()]
+        self._small_ids = not manifest.text_ids and all(
+            ids.min() >= -(2**31) and ids.max() < 2**31 for ids in held if len(ids)
+        )
 
     def _opened(self, entry: SegmentEntry, dead: set[Any]) -> OpenSegment:
         """Return the segment, opened before if that can be; one that subscriptions come back to is mapped anew."""
