@@ -71,7 +71,8 @@ def match_log(spark: SparkSession, query: LogQuery, *, with_body: bool = False) 
 def start_log_query(spark: SparkSession, query: LogQuery, meter: Meter) -> StreamingQuery:
     """Start matching the log into the store."""
     source = _read(spark, query, StoreMatchSource).option("engine", query.engine)
-    blocks = (source if query.index is None else source.option("index", query.index)).load()
+    given = {"index": query.index, "operators": query.operators}
+    blocks = source.options(**{name: value for name, value in given.items() if value is not None}).load()
     writer = blocks.writeStream.queryName(NAME).foreachBatch(_sink(query, meter))
     writer = writer.option("checkpointLocation", query.checkpoint)
     if query.until_idle:

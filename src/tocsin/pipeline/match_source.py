@@ -21,7 +21,7 @@ FORMAT = "tocsin_store_matches"
 
 
 class StoreMatchSource(StoreEventSource):
-    """The matches of the log, as BlocksStored gives them. Options as the log's, and `engine`, and `index`, a folder."""
+    """The matches of the log, as BlocksStored gives them. Options as the log's, and those of BlocksStored."""
 
     @classmethod
     def name(cls) -> str:
@@ -40,7 +40,9 @@ class StoreMatchReader(StoreEventReader):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)
-        self._match = BlocksStored(self._store, options.get("engine", "columnar"), options.get("index"))
+        self._match = BlocksStored(
+            self._store, options.get("engine", "columnar"), options.get("index"), options.get("operators")
+        )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._match(super().read(partition))

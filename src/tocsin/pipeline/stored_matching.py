@@ -83,11 +83,12 @@ class BlocksStored:
     store: str
     engine: str = "columnar"
     index: str | None = None
+    operators: str | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        follower = follower_of(self.store, self.engine, self.index)
+        follower = follower_of(self.store, self.engine, self.index, self.operators)
         for batch in batches:
             for part in _parts(batch):
                 matches, reasons = match_part(follower, part)
