@@ -306,10 +306,13 @@ def _add_columns(
     read |= {*groups[scalars[Scalar.SIMPLE_GROUPS] :, 0].tolist()}
     slot = multiples = 0
     for c, column in enumerate(table.columns):
-        columns[c] = 2 * len(column.constants) + 1, slot, multiples if column.multiple else -1, c in read
-        # A multiple column has three slots: its least code, its greatest code, and whether it is present.
-        slot += 3 if column.multiple else 1
+        columns[c] = 2 * len(column.constants) + 1, -1, multiples if column.multiple else -1, c in read
         multiples += column.multiple
+    first = [c for c, column in enumerate(table.columns) if c in read or column.multiple]
+    for c in (*first, *(c for c in range(len(table.columns)) if c not in first)):
+        # A multiple column has three slots: its least code, its greatest code, and whether it is present.
+        columns[c, 1], slot = slot, slot + (3 if table.columns[c].multiple else 1)
+    scalars[Scalar.READ_SLOTS] = sum(3 if table.columns[c].multiple else 1 for c in first)
     sections[Section.COLUMNS] = columns.reshape(-1)
     sections[Section.GENERIC] = lowered.generic.reshape(-1)
     sections[Section.SET_OFFSET] = table.set_offset.astype(np.int32)

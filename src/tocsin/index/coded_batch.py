@@ -5,7 +5,7 @@ Made by index/encode.py; the only form in which events reach the kernels of matc
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,11 +27,32 @@ class MultipleCodes:
 
 
 @dataclass(frozen=True, slots=True)
+class RawColumns:
+    """Columns that are still int64 numbers where Arrow has them: coded when the events are laid out, each in one pass.
+
+    Column c is raw where table_of[c] is not negative: it lies at addresses[t] for t = table_of[c], and its look-up table
+    is codes[start[t] : start[t] + length[t]], from the number least[t] on. `owner` keeps the memory alive.
+    """
+
+    table_of: npt.NDArray[np.int64]
+    addresses: npt.NDArray[np.int64]
+    least: npt.NDArray[np.int64]
+    start: npt.NDArray[np.int64]
+    length: npt.NDArray[np.int64]
+    codes: Codes
+    owner: object
+
+    def part(self, start: int) -> RawColumns:
+        """Return the columns from an event on."""
+        return replace(self, addresses=self.addresses + 8 * start)
+
+
+@dataclass(frozen=True, slots=True)
 class CodedBatch:
     """Events 0 .. size-1 in the code space of one segment.
 
-    `codes[c, e]` is the code of event e in the unique column c, -1 where it is absent; rows of multiple columns are
-    not read: those are in `multiples`, by column position. A multiple column that is not there is absent.
+    `codes[c, e]` is the code of event e in the unique column c, -1 where it is absent; rows of multiple columns and of
+    raw ones are not read: the former are in `multiples`, by column position. A multiple column that is not there is absent.
     `seq` and `arrival` (microseconds), where given, make matching as-of: see Segment.
     """
 
@@ -39,6 +60,7 @@ class CodedBatch:
     multiples: Mapping[int, MultipleCodes] = field(default_factory=dict)
     seq: npt.NDArray[np.int64] | None = None
     arrival: npt.NDArray[np.int64] | None = None
+    raw: RawColumns | None = None
 
     @property
     def size(self) -> int:
@@ -56,6 +78,7 @@ class CodedBatch:
             multiples,
             None if self.seq is None else self.seq[start:stop],
             None if self.arrival is None else self.arrival[start:stop],
+            None if self.raw is None else self.raw.part(start),
         )
 
 

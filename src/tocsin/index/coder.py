@@ -22,6 +22,9 @@ from tocsin.compile.table import Column
 from tocsin.index.jit import kernel, lean_kernel
 from tocsin.index.key_column import KeyColumn
 from tocsin.index.layout import ABSENT_CODE
+from tocsin.index.text_coder import TextCoder
+from tocsin.schema import TextDomain
+from tocsin.schema.domain import is_unicode
 
 Codes = npt.NDArray[np.int32]
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
@@ -60,6 +63,16 @@ class Coder:
             codes[:] = self.code(keys)
         if keys.present is not None:
             codes[~keys.present] = ABSENT_CODE
+
+    @cached_property
+    def texts(self) -> TextCoder | None:
+        """What codes texts without a detour; None where their keys are not the texts themselves."""
+        column, domain = self.column, self.column.domain
+        if column.multiple or column.derivation != "value" or not isinstance(domain, TextDomain):
+            return None
+        if domain.case != "sensitive" or domain.max_length is not None or not all(map(is_unicode, self._listed)):
+            return None
+        return TextCoder(self._listed)
 
     def _remember(self, key: Any) -> int:
         """Return the code of a key, kept for the next batch: values come again."""

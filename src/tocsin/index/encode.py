@@ -17,18 +17,39 @@ import numpy.typing as npt
 
 from tocsin.compile.table import Column, Derivation
 from tocsin.errors import BadValue
-from tocsin.index.coded_batch import CodedBatch, MultipleCodes
+from tocsin.index.coded_batch import CodedBatch, MultipleCodes, RawColumns
 from tocsin.index.coder import Coder, Codes
 from tocsin.index.jit import kernel
 from tocsin.index.key_column import KeyColumn, from_events, keys_of
 from tocsin.index.layout import ABSENT_CODE
-from tocsin.index.raw_memory import code_by_tables
+from tocsin.index.raw_memory import addresses_of, code_by_tables
 from tocsin.schema import EVENT_TYPE, Domain, Event, NumericDomain, Schema, Value
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Int64s = npt.NDArray[np.int64]
+
+
+class Int64Fields:
+    """Where attributes lie in record batches, those of type int64; batches mostly have the schema of the last one."""
+
+    def __init__(self, attributes: Sequence[str]) -> None:
+        self.attributes = attributes
+        self._last: tuple[pa.Schema, Int64s | None] | None = None
+
+    def positions(self, schema: pa.Schema) -> Int64s | None:
+        """Return the position of each attribute's column, -1 where it is of another type; None where all are."""
+        last = self._last
+        if last is not None and last[0].equals(schema):
+            return last[1]
+        import pyarrow as pa
+
+        found = [schema.get_field_index(attribute) for attribute in self.attributes]
+        chosen = [at if at >= 0 and schema.types[at] == pa.int64() else -1 for at in found]
+        positions = np.array(chosen, np.int64) if any(at >= 0 for at in chosen) else None
+        self._last = (schema, positions)
+        return positions
 
 
 class EventSource(ABC):
@@ -49,8 +70,12 @@ class EventSource(ABC):
     def read(self, attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn | None:
         """Return the keys, read anew."""
 
-    def address(self, _: str) -> int | None:
-        """Return where in memory the events' values of an attribute lie, if they are int64 and none is absent."""
+    def addresses(self, _: Int64Fields) -> Int64s | None:
+        """Return where in memory the values of attributes lie that are int64 and never absent, 0 for others."""
+        return None
+
+    def texts(self, _: str) -> pa.StringArray | None:
+        """Return the values of an attribute, if they are plain UTF-8 texts in one piece of memory."""
         return None
 
     @abstractmethod
@@ -99,15 +124,16 @@ class EventColumns(EventSource):
             return KeyColumn(np.zeros(self.size, np.int64), None)
         return None
 
-    def address(self, attribute: str) -> int | None:
+    def addresses(self, fields: Int64Fields) -> Int64s | None:
+        positions = fields.positions(self.batch.schema)
+        return addresses_of(self.batch, positions) if positions is not None else None
+
+    def texts(self, attribute: str) -> pa.StringArray | None:
         import pyarrow as pa
 
         position = self.batch.schema.get_field_index(attribute)
         array = self.batch.column(position) if position >= 0 else None
-        if array is None or array.type != pa.int64() or array.null_count:
-            return None
-        found: int = array.buffers()[1].address + 8 * array.offset
-        return found
+        return array if array is not None and array.type == pa.string() and len(array) else None
 
     def sample(self, count: int) -> EventColumns:
         return EventColumns(self.batch.slice(0, count), self.schema)
@@ -149,7 +175,7 @@ class Coded(Protocol):
 class _Tables(NamedTuple):
     """Look-up tables of several columns, one after the other: see code_by_tables."""
 
-    attributes: list[str]
+    fields: Int64Fields
     rows: Int64s  # of the columns in the coded batch
     least: Int64s
     start: Int64s
@@ -163,15 +189,32 @@ class SegmentEncoder:
     def __init__(self, segment: Coded) -> None:
         self.coders = [Coder(column) for column in segment.columns]
 
-    def encode(self, source: EventSource, seq: Int64s | None = None, arrival: Int64s | None = None) -> CodedBatch:
-        """Return the events' codes; raises BadValue where events have several values of a single-valued attribute."""
+    def encode(
+        self, source: EventSource, seq: Int64s | None = None, arrival: Int64s | None = None, *, raw: bool = False
+    ) -> CodedBatch:
+        """Return the events' codes; raises BadValue where events have several values of a single-valued attribute.
+
+        With `raw`, columns of integers are left where they are, to be coded when the events are laid out for matching.
+        """
         codes = np.empty((len(self.coders), source.size), np.int32)
         multiples: dict[int, MultipleCodes] = {}
-        done = self._code_where_they_lie(source, codes)
+        left = self._left_raw(source)
+        if left is not None and not raw:
+            rows = np.flatnonzero(left.table_of >= 0)
+            t = left.table_of[rows]
+            code_by_tables(
+                rows, left.addresses[t], left.least[t], left.start[t], left.length[t], left.codes, source.size, codes
+            )
+        done = None if left is None else (left.table_of >= 0).tolist()
         for position, coder in enumerate(self.coders):
-            if position in done:
+            if done is not None and done[position]:
                 continue
             column, row = coder.column, codes[position]
+            if coder.texts is not None and (texts := source.texts(column.attribute)) is not None:
+                coder.texts.code_into(texts, row)
+                if texts.null_count:
+                    row[texts.is_null().to_numpy(zero_copy_only=False)] = ABSENT_CODE
+                continue
             keys = source.keys(column)
             if keys is None or column.multiple:
                 row.fill(ABSENT_CODE)
@@ -181,24 +224,17 @@ class SegmentEncoder:
                 coder.code_into(keys, row)
             else:
                 _lists_of_one(keys, coder, row)
-        return CodedBatch(codes, multiples, seq, arrival)
+        return CodedBatch(codes, multiples, seq, arrival, left if raw else None)
 
-    def _code_where_they_lie(self, source: EventSource, codes: Codes) -> set[int]:
-        """Code the columns of integers that have a look-up table, all in one call; return their positions."""
+    def _left_raw(self, source: EventSource) -> RawColumns | None:
+        """Return the columns of integers that a look-up table can code where they lie; None where there are none."""
         tables = self._tables
-        if not source.size:
-            return set()
-        found = [source.address(attribute) for attribute in tables.attributes]
-        chosen = [number for number, address in enumerate(found) if address is not None]
-        if not chosen:
-            return set()
-        rows = tables.rows[chosen]
-        addresses = np.array([found[number] for number in chosen], np.int64)
-        code_by_tables(
-            rows, addresses, tables.least[chosen], tables.start[chosen], tables.length[chosen], tables.codes,
-            source.size, codes,
-        )  # fmt: skip
-        return set(rows.tolist())
+        addresses = source.addresses(tables.fields) if source.size and len(tables.rows) else None
+        if addresses is None:
+            return None
+        table_of = np.full(len(self.coders), -1, np.int64)
+        table_of[tables.rows] = np.where(addresses != 0, np.arange(len(addresses)), -1)
+        return RawColumns(table_of, addresses, tables.least, tables.start, tables.length, tables.codes, source)
 
     @cached_property
     def _tables(self) -> _Tables:
@@ -210,7 +246,7 @@ class SegmentEncoder:
         ]
         lengths = np.array([len(coder.table) for _, coder in chosen], np.int64)
         return _Tables(
-            attributes=[coder.column.attribute for _, coder in chosen],
+            fields=Int64Fields([coder.column.attribute for _, coder in chosen]),
             rows=np.array([position for position, _ in chosen], np.int64),
             least=np.array([coder.table_start for _, coder in chosen], np.int64),
             start=np.cumsum(lengths) - lengths,

@@ -82,12 +82,13 @@ class Scalar(IntEnum):
     DENSE_ATOMS = 3  # atoms 0 (false), 1 (true) and all dense atoms; local atoms of a block come after
     ROOT = 4  # first block of the root cluster, -1 if it has no row
     SCHEMAS = 5
-    SLOTS = 6  # int32 per event in the event matrix
+    SLOTS = 6  # of all columns; those that are read come first
     MULTIPLES = 7
     GROUPS = 8
     IDS_ARE_TEXT = 9
     LARGEST_BLOCK = 10  # rows
     SIMPLE_GROUPS = 11  # so many groups, the first ones, are dense EQ groups of unique columns
+    READ_SLOTS = 12  # int32 per event in the event matrix
 
 
 class SchemaField(IntEnum):

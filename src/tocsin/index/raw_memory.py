@@ -10,7 +10,7 @@ Thirty columns as thirty arrays would be thirty calls of a kernel; their address
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from numba.core import config
 from numba.extending import intrinsic
 
 from tocsin.index.jit import lean_kernel
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Int64s = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -36,6 +39,37 @@ def int64_at(typing: Any, address: Any, index: Any) -> Any:
     return types.int64(types.int64, types.uint64), generate
 
 
+@intrinsic
+def word_at(typing: Any, address: Any) -> Any:
+    """Return the 8 bytes from an address on, which need not be a multiple of 8, as one number."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(builder.inttoptr(args[0], ir.IntType(64).as_pointer()), align=1)
+
+    return types.uint64(types.int64), generate
+
+
+@intrinsic
+def int32_at(typing: Any, address: Any, index: Any) -> Any:
+    """Return the index-th int32 from an address on."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        start = builder.inttoptr(args[0], ir.IntType(32).as_pointer())
+        return builder.load(builder.gep(start, [args[1]]), align=4)
+
+    return types.int32(types.int64, types.uint64), generate
+
+
+@intrinsic
+def byte_at(typing: Any, address: Any) -> Any:
+    """Return the byte at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(builder.inttoptr(args[0], ir.IntType(8).as_pointer()))
+
+    return types.uint8(types.int64), generate
+
+
 EVENTS_AT_ONCE = 1_024  # whose codes stay in the cache while all columns are coded
 
 if config.DISABLE_JIT:
@@ -43,6 +77,18 @@ if config.DISABLE_JIT:
     def int64_at(address: int, index: int) -> int:
         """Return the index-th int64 from an address on."""
         return ctypes.c_int64.from_address(int(address) + 8 * int(index)).value
+
+    def word_at(address: int) -> np.uint64:
+        """Return the 8 bytes from an address on as one number."""
+        return np.uint64(ctypes.c_uint64.from_address(int(address)).value)
+
+    def int32_at(address: int, index: int) -> int:
+        """Return the index-th int32 from an address on."""
+        return ctypes.c_int32.from_address(int(address) + 4 * int(index)).value
+
+    def byte_at(address: int) -> np.uint8:
+        """Return the byte at an address."""
+        return np.uint8(ctypes.c_uint8.from_address(int(address)).value)
 
 
 @lean_kernel
@@ -63,3 +109,33 @@ def code_by_tables(
             for e in range(np.uint64(start), np.uint64(stop)):
                 value = min(max(int64_at(address, e), low), high)
                 target[e] = tables[np.uint64(first + value - low)]
+
+
+# Fields of an ArrowArray, in the C data interface of Arrow; each takes 8 bytes.
+NULL_COUNT, OFFSET, BUFFERS, CHILDREN = 1, 2, 5, 6
+
+
+@lean_kernel
+def int64_columns(array: int, positions: Int64s, addresses: Int64s) -> None:
+    """addresses[i] = where the numbers of child positions[i] of an ArrowArray lie; 0 where it has nulls, or is none."""
+    children = int64_at(array, np.uint64(CHILDREN))
+    for i in range(len(positions)):
+        addresses[i] = 0
+        if positions[i] < 0:
+            continue
+        child = int64_at(children, np.uint64(positions[i]))
+        buffers = int64_at(child, np.uint64(BUFFERS))
+        if int64_at(child, np.uint64(NULL_COUNT)) == 0 or int64_at(buffers, np.uint64(0)) == 0:
+            addresses[i] = int64_at(buffers, np.uint64(1)) + 8 * int64_at(child, np.uint64(OFFSET))
+
+
+_pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+
+
+def addresses_of(batch: pa.RecordBatch, positions: Int64s) -> Int64s:
+    """Return where the numbers of these columns of int64 lie; 0 where a column has nulls, or the position is negative."""
+    _, array = batch.__arrow_c_array__()  # all columns in one call: asking each for its buffers takes a microsecond
+    addresses = np.empty(len(positions), np.int64)
+    int64_columns(_pointer_of(array, b"arrow_array"), positions, addresses)
+    return addresses

@@ -30,6 +30,7 @@ Numbers = npt.NDArray[np.int32]
 _i8, _i32, _i64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 ONE = np.uint64(1)
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+FEW = 8  # bits of a word that are better copied one by one than by vectors
 
 
 def _has_avx2() -> bool:
@@ -66,6 +67,16 @@ def count_zeros(typing: Any, word: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
 
     return types.int64(types.uint64), generate
+
+
+@intrinsic
+def zeros_below(typing: Any, word: Any) -> Any:
+    """Return the number of trailing zero bits of a word; 64 for 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.uint64(types.uint64), generate
 
 
 @intrinsic
@@ -205,14 +216,26 @@ def append_selected_portable(word: np.uint64, numbers: Numbers, row: int, out: N
 
 
 @inlined
-def append_selected_avx2(word: np.uint64, numbers: Numbers, row: int, out: Numbers, p: int) -> int:
-    """As append_selected_portable; writes up to 8 numbers beyond the end."""
-    if word == ALL:
-        for z in range(8):
-            copy_8(numbers, row + 8 * z, out, p + 8 * z)
-        return p + 64
-    if count_ones(word) <= 6:
-        return append_selected_portable(word, numbers, row, out, p)
+def append_few_unrolled(word: np.uint64, numbers: Numbers, row: int, out: Numbers, p: int) -> int:
+    """As append_selected_portable, for a word with at most FEW bits set; writes up to 8 numbers beyond the end.
+
+    How many bits are set cannot be predicted, so that four or eight numbers are always copied: a mistaken branch costs
+    more. Where the bits are at an end, that is the number after the last of the 64.
+    """
+    end, first, count = np.uint64(p), np.uint64(row), count_ones(word)
+    for z in range(np.uint64(4)):
+        out[end + z] = numbers[first + zeros_below(word)]
+        word &= word - ONE
+    if count > 4:
+        for z in range(np.uint64(4), np.uint64(8)):
+            out[end + z] = numbers[first + zeros_below(word)]
+            word &= word - ONE
+    return p + count
+
+
+@inlined
+def append_many_avx2(word: np.uint64, numbers: Numbers, row: int, out: Numbers, p: int) -> int:
+    """As append_selected_portable, for a word with many bits set; writes up to 8 numbers beyond the end."""
     for z in range(8):
         byte = np.int64((word >> np.uint64(8 * z)) & np.uint64(255))
         _permute_8(numbers, row + 8 * z, _LANES, byte, out, p)
@@ -220,4 +243,19 @@ def append_selected_avx2(word: np.uint64, numbers: Numbers, row: int, out: Numbe
     return p
 
 
-append_selected = append_selected_avx2 if HAS_AVX2 and not config.DISABLE_JIT else append_selected_portable
+@inlined
+def append_selected_avx2(word: np.uint64, numbers: Numbers, row: int, out: Numbers, p: int) -> int:
+    """As append_selected_portable; writes up to 8 numbers beyond the end."""
+    if word == ALL:
+        for z in range(8):
+            copy_8(numbers, row + 8 * z, out, p + 8 * z)
+        return p + 64
+    if count_ones(word) <= FEW:
+        return append_few_unrolled(word, numbers, row, out, p)
+    return append_many_avx2(word, numbers, row, out, p)
+
+
+COMPILED = not config.DISABLE_JIT
+append_few = append_few_unrolled if COMPILED else append_selected_portable
+append_many = append_many_avx2 if HAS_AVX2 and COMPILED else append_selected_portable
+append_selected = append_selected_avx2 if HAS_AVX2 and COMPILED else append_selected_portable

@@ -22,7 +22,17 @@ from tocsin.index.layout import (
     uint8_section,
     uint16_section,
 )
-from tocsin.matching.columnar.bits import Numbers, Words, append_selected, copy_8, count_zeros
+from tocsin.matching.columnar.bits import (
+    FEW,
+    Numbers,
+    Words,
+    append_few,
+    append_many,
+    append_selected,
+    copy_8,
+    count_ones,
+    count_zeros,
+)
 from tocsin.matching.columnar.events import Matrix
 from tocsin.matching.columnar.fill import (
     Atoms,
@@ -37,81 +47,82 @@ from tocsin.matching.columnar.fill import (
 from tocsin.matching.columnar.join import DIRECT_ROWS, SPARSE, VISITS, WORDS, Runs
 from tocsin.matching.columnar.probe import probe
 
+FEW_ROWS = 12  # of 64, whose atoms are better tested one by one
+
 
 @helper
 def append_rows(
-    atoms: Atoms, data: int, width: int, rows: int, truth: Truth, numbers: Numbers, row: int, out: Numbers, p: int
-) -> int:
-    """Append the numbers of rows whose atoms all hold; writes one number beyond the end; return the new end.
+    atoms: Atoms, data: int, width: int, tests: int, rows: int, truth: Truth, numbers: Numbers, row: int, out: Numbers,
+    p: int,
+) -> int:  # fmt: skip
+    """Append the numbers of rows whose atoms all hold; writes a few numbers beyond the end; return the new end.
 
-    Without a branch, for rows of which many hold.
+    Rows lie `width` atoms apart; of each, `tests` atoms from `data` on are tested. The first two of 64 rows are tested
+    without a branch, into a word; the others row by row where few rows are left, else for all 64 at once.
     """
-    at, step, end = np.uint64(data), np.uint64(width), np.uint64(p)
-    one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
-    first = np.uint64(row)
-    if width == 2:
-        for r in range(np.uint64(rows)):
-            out[end] = numbers[first + r]
-            end += np.uint64(truth[atoms[at]] & truth[atoms[at + one]])
-            at += step
-    elif width == 3:
-        for r in range(np.uint64(rows)):
-            out[end] = numbers[first + r]
-            end += np.uint64(truth[atoms[at]] & truth[atoms[at + one]] & truth[atoms[at + two]])
-            at += step
-    else:
-        for r in range(np.uint64(rows)):
-            out[end] = numbers[first + r]
-            holds = truth[atoms[at]] & truth[atoms[at + one]] & truth[atoms[at + two]] & truth[atoms[at + three]]
-            for z in range(np.uint64(4), step):
-                holds &= truth[atoms[at + z]]
-            end += np.uint64(holds)
-            at += step
-    return np.int64(end)
-
-
-@helper
-def append_few_rows(
-    atoms: Atoms, data: int, width: int, rows: int, truth: Truth, numbers: Numbers, row: int, out: Numbers, p: int
-) -> int:
-    """As append_rows, for rows of which few hold: their numbers are not even read.
-
-    The first two atoms of 64 rows are tested without a branch, into a word; its bits are the rows to look at closer.
-    """
-    at, step, one = np.uint64(data), np.uint64(width), np.uint64(1)
+    at, step, end, one, two = np.uint64(data), np.uint64(width), np.uint64(tests), np.uint64(1), np.uint64(2)
     for start in range(0, rows, 64):
         word, first = np.uint64(0), at
-        for r in range(np.uint64(min(64, rows - start))):
-            word |= np.uint64(truth[atoms[at]] & truth[atoms[at + one]]) << r
-            at += step
-        while word:
-            r = np.uint64(count_zeros(word))
-            word &= word - one
-            holds, place = np.uint8(1), first + r * step
-            for z in range(place + np.uint64(2), place + step):
-                holds &= truth[atoms[z]]
-            out[np.uint64(p)] = numbers[np.uint64(row + start) + r]
-            p += np.int64(holds)
+        count = np.uint64(min(64, rows - start))
+        if end == one:
+            for r in range(count):
+                word |= np.uint64(truth[atoms[at]]) << r
+                at += step
+        else:
+            for r in range(count):
+                word |= np.uint64(truth[atoms[at]] & truth[atoms[at + one]]) << r
+                at += step
+        if word == np.uint64(0):
+            continue
+        if end > two:
+            if count_ones(word) <= FEW_ROWS:
+                left = word
+                while left:
+                    r = np.uint64(count_zeros(left))
+                    holds, place = np.uint8(1), first + r * step
+                    for z in range(place + two, place + end):
+                        holds &= truth[atoms[z]]
+                    word ^= np.uint64(holds ^ np.uint8(1)) << r
+                    left &= left - one
+            else:
+                for z in range(two, end):
+                    place, also = first + z, np.uint64(0)
+                    for r in range(count):
+                        also |= np.uint64(truth[atoms[place]]) << r
+                        place += step
+                    word &= also
+        p = append_selected(word, numbers, row + start, out, p)
     return p
 
 
 @helper
-def many_hold(atoms: Atoms, data: int, width: int, rows: int, truth: Truth) -> bool:
-    """Return whether more than one in eight rows pass their first two atoms, judging by sixteen of them."""
-    step, seen = max(1, rows >> 4), 0
-    for r in range(0, rows, step):
-        at = np.uint64(data + r * width)
-        seen += truth[atoms[at]] & truth[atoms[at + np.uint64(1)]]
-    return seen * step * 8 > rows
+def append_bitmap(
+    bitmaps: Words, position: int, length: int, rows: Int32s, first: int, numbers: Numbers, few: Int32s, many: Int32s,
+    out: Numbers, p: int,
+) -> int:  # fmt: skip
+    """Append the numbers of the rows whose bits are set in `length` words; return the new end.
 
-
-@helper
-def append_bitmap(bitmaps: Words, position: int, length: int, numbers: Numbers, row: int, out: Numbers, p: int) -> int:
-    """Append the numbers of the rows, from `row` on, whose bits are set in `length` words; return the new end."""
-    for i in range(length):
-        word = bitmaps[position + i]
-        if word:
-            p = append_selected(word, numbers, row + (i << 6), out, p)
+    Word i has the 64 rows from rows[first + i] on. Words with few bits and words with many are listed apart first, so
+    that what is done with them has nothing to guess; where most have many (length is negative), that does not pay.
+    """
+    fews, manies, start, place = np.uint64(0), np.uint64(0), np.uint64(position), np.uint64(first)
+    if length < 0:
+        for i in range(np.uint64(-length)):
+            word = bitmaps[start + i]
+            if word:
+                p = append_selected(word, numbers, np.int64(rows[place + i]), out, p)
+        return p
+    for i in range(np.uint64(length)):
+        ones = count_ones(bitmaps[start + i])
+        few[fews], many[manies] = i, i
+        fews += np.uint64(ones > 0) & np.uint64(ones <= FEW)
+        manies += np.uint64(ones > FEW)
+    for z in range(fews):
+        i = np.uint64(few[z])
+        p = append_few(bitmaps[start + i], numbers, np.int64(rows[place + i]), out, p)
+    for z in range(manies):
+        i = np.uint64(many[z])
+        p = append_many(bitmaps[start + i], numbers, np.int64(rows[place + i]), out, p)
     return p
 
 
@@ -140,17 +151,15 @@ def append_block(
         if rows >= 512:
             lead = np.searchsorted(lead_stripe, s)
         if lead == len(lead_stripe) or lead_stripe[lead] != s:
-            if rows >= 64 and many_hold(atoms, data, width, rows, truth):
-                p = append_rows(atoms, data, width, rows, truth, numbers, row, out, p)
-            else:
-                p = append_few_rows(atoms, data, width, rows, truth, numbers, row, out, p)
+            p = append_rows(atoms, data, width, width, rows, truth, numbers, row, out, p)
             counters[DIRECT_ROWS] += rows
             counters[WORDS] += rows * width
             continue
         for z in range(lead_start[lead], lead_start[lead + 1] - 1):
             a, b = np.int64(lead_row[z]), np.int64(lead_row[z + 1])
             if truth[atoms[data + a * width]]:
-                p = append_rows(atoms, data + a * width, width, b - a, truth, numbers, row + a, out, p)
+                first = data + a * width + 1  # the leading atom holds for all of them
+                p = append_rows(atoms, first, width, width - 1, b - a, truth, numbers, row + a, out, p)
                 counters[DIRECT_ROWS] += b - a
                 counters[WORDS] += (b - a) * width
     return p
@@ -160,7 +169,7 @@ def append_block(
 def emit(
     buffer: Bytes, directory: Directory, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s, first_event: int,
     start: int, stop: int, bitmaps: Words, sparse: Int32s, runs: Runs, list_ends: Int32s, truth: Truth,
-    out: Numbers, ends: Int64s, counters: Int64s, room_needed: Int64s,
+    choice: Int32s, out: Numbers, ends: Int64s, counters: Int64s, room_needed: Int64s,
 ) -> int:  # fmt: skip
     """Write the numbers of events start .. into out while they fit; return the first event not written.
 
@@ -188,7 +197,7 @@ def emit(
     dense_atoms = directory[SCALARS + Scalar.DENSE_ATOMS]
     dense_groups = directory[SCALARS + Scalar.GROUPS]
     simple_groups = directory[SCALARS + Scalar.SIMPLE_GROUPS]
-    heads = list_ends[0]
+    heads, few, many = list_ends[0], choice[0], choice[1]
     truth[TRUE_ATOM] = 1
     p = np.int64(0)
     ends[0] = 0
@@ -202,7 +211,7 @@ def emit(
         while run >= 0:
             length, mark, position = np.int64(runs[run, 1]), np.int64(runs[run, 2]), np.int64(runs[run, 3])
             if mark >= 0:
-                p = append_bitmap(bitmaps, position, length, numbers, mark, out, p)
+                p = append_bitmap(bitmaps, position, length, sparse, mark, numbers, few, many, out, p)
             elif mark == SPARSE:
                 for i in range(0, length, 8):
                     copy_8(sparse, position + i, out, p + i)
@@ -229,7 +238,7 @@ def emit(
 @lean_kernel
 def match_one(
     buffer: Bytes, directory: Directory, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s, truth: Truth,
-    visits: Words, out: Numbers, counters: Int64s,
+    visits: Words, tile: Matrix, own: Int64s, out: Numbers, counters: Int64s,
 ) -> int:  # fmt: skip
     """Write the numbers that event 0 matches into out (which has room for all rows); return how many."""
     groups = int32_section(buffer, directory, Section.GROUPS)
@@ -255,7 +264,7 @@ def match_one(
     dense_groups = directory[SCALARS + Scalar.GROUPS]
     simple_groups = directory[SCALARS + Scalar.SIMPLE_GROUPS]
     truth[TRUE_ATOM] = 1
-    n = probe(buffer, directory, slots, offset, codes, 0, 1, visits)
+    n = probe(buffer, directory, slots, offset, codes, 0, 1, tile, own, visits)
     if n < 0:
         return -1
     set_simple_truth(truth, simple, 0, 1)

@@ -1,25 +1,31 @@
-"""EventMatrix: a coded batch laid out event by event, as the kernels read it.
+"""EventMatrix: a batch laid out event by event, as the kernels read it.
 
 A unique column has one slot per event, its code (-1: absent); a multiple column has three: least code, greatest code
 (-1: no code), and whether it is present. The codes of multiple columns stay in lists beside the matrix. For the simple
 groups (dense equalities on unique columns) each event also has the atom that it satisfies, ready to be looked up.
 """
 
+# Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
+# mypy: disable-error-code="arg-type, assignment, operator, return-value, no-any-return, call-arg, unreachable, var-annotated, no-untyped-call, attr-defined, call-overload, misc"
+
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tocsin.index.jit import lean_kernel
 from tocsin.index.layout import Bytes, Directory, Scalar, Section, int32_section
+from tocsin.index.raw_memory import int64_at
 
 if TYPE_CHECKING:
     from tocsin.index.coded_batch import CodedBatch
     from tocsin.index.segment import Segment
+    from tocsin.matching.columnar.workspace import Workspace
 
 Matrix = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
 
 
 class EventMatrix(NamedTuple):
@@ -34,60 +40,126 @@ class EventMatrix(NamedTuple):
     codes: npt.NDArray[np.int32]
 
 
-def lay_out(segment: Segment, batch: CodedBatch) -> EventMatrix:
-    """Return the batch as the kernels of this segment read it."""
-    columns = segment.section(Section.COLUMNS).reshape(-1, 4)
-    slots = np.empty((batch.size, segment.scalar(Scalar.SLOTS)), np.int32)
-    simple = np.empty((batch.size, segment.scalar(Scalar.SIMPLE_GROUPS)), np.uint16)
-    # A sliced batch has rows that are longer than it; a copy is cheaper than a second signature.
-    codes = np.ascontiguousarray(batch.codes)
-    _transpose_codes(segment.buffer, segment.directory, codes, slots, simple)
-    if not segment.scalar(Scalar.MULTIPLES):
-        return EventMatrix(slots, simple, _NO_OFFSETS, _NO_CODES)
-    offset = np.zeros((segment.scalar(Scalar.MULTIPLES), batch.size + 1), np.int64)
-    parts: list[npt.NDArray[np.int32]] = [_NO_CODES]
-    total = 0
-    for column in np.flatnonzero(columns[:, 2] >= 0).tolist():
-        slot, position = columns[column, 1], columns[column, 2]
-        slots[:, slot : slot + 3] = (-1, -1, 0)
-        multiple = batch.multiples.get(column)
-        if multiple is None:
-            continue
-        first, last = multiple.offset[0], multiple.offset[-1]
-        offset[position] = multiple.offset - first + total
-        parts.append(multiple.codes[first:last])
-        total += int(last - first)
-        slots[:, slot + 2] = multiple.present
-        some = np.flatnonzero(np.diff(multiple.offset))
-        slots[some, slot] = multiple.codes[multiple.offset[some]]
-        slots[some, slot + 1] = multiple.codes[multiple.offset[some + 1] - 1]
-    return EventMatrix(slots, simple, offset, np.concatenate(parts))
+class EventLayout:
+    """Lays batches out as the kernels of one segment read them."""
+
+    def __init__(self, segment: Segment) -> None:
+        self.segment = segment
+        columns = segment.section(Section.COLUMNS).reshape(-1, 4)
+        self.slots, self.simple = segment.scalar(Scalar.READ_SLOTS), segment.scalar(Scalar.SIMPLE_GROUPS)
+        self.multiples = [(c, slot, at) for c, (_, slot, at, _) in enumerate(columns.tolist()) if at >= 0]
+        self.group_of = np.full(len(columns), -1, np.int64)  # the simple group of each column
+        self.group_of[segment.section(Section.GROUPS)[: 4 * self.simple : 4]] = np.arange(self.simple)
+        self.nothing_raw = np.full(len(columns), -1, np.int64)
+
+    def lay_out(self, batch: CodedBatch, workspace: Workspace | None = None) -> EventMatrix:
+        """Return the batch as the kernels read it; in memory of the workspace, where one is given."""
+        segment, size = self.segment, batch.size
+        work = workspace or _Fresh()
+        slots, simple = work.matrix("slots", size, self.slots), work.matrix("simple", size, self.simple)
+        # A sliced batch has rows that are longer than it; a copy is cheaper than a second signature.
+        codes = np.ascontiguousarray(batch.codes)
+        raw = batch.raw
+        if raw is None:
+            _lay_out(
+                segment.buffer,
+                segment.directory,
+                codes,
+                self.group_of,
+                self.nothing_raw,
+                _NO_TABLES,
+                *_NOTHING_RAW,
+                slots,
+                simple,
+            )
+        else:
+            _lay_out(
+                segment.buffer,
+                segment.directory,
+                codes,
+                self.group_of,
+                raw.table_of,
+                raw.codes,
+                raw.addresses,
+                raw.least,
+                raw.start,
+                raw.length,
+                slots,
+                simple,
+            )
+        if not self.multiples:
+            return EventMatrix(slots, simple, _NO_OFFSETS, _NO_CODES)
+        offset = np.zeros((len(self.multiples), size + 1), np.int64)
+        parts: list[npt.NDArray[np.int32]] = [_NO_CODES]
+        total = 0
+        for column, slot, position in self.multiples:
+            slots[:, slot : slot + 3] = (-1, -1, 0)
+            multiple = batch.multiples.get(column)
+            if multiple is None:
+                continue
+            first, last = multiple.offset[0], multiple.offset[-1]
+            offset[position] = multiple.offset - first + total
+            parts.append(multiple.codes[first:last])
+            total += int(last - first)
+            slots[:, slot + 2] = multiple.present
+            some = np.flatnonzero(np.diff(multiple.offset))
+            slots[some, slot] = multiple.codes[multiple.offset[some]]
+            slots[some, slot + 1] = multiple.codes[multiple.offset[some + 1] - 1]
+        return EventMatrix(slots, simple, offset, np.concatenate(parts))
+
+
+class _Fresh:
+    """Memory that nobody else uses."""
+
+    def matrix(self, name: str, rows: int, columns: int) -> npt.NDArray[Any]:
+        return np.empty((rows, columns), np.uint16 if name == "simple" else np.int32)
 
 
 _NO_OFFSETS = np.zeros((0, 0), np.int64)
 _NO_CODES = np.zeros(0, np.int32)
 
 
-@lean_kernel
-def _transpose_codes(
-    buffer: Bytes, directory: Directory, codes: npt.NDArray[np.int32], slots: Matrix,
-    simple: npt.NDArray[np.uint16],
-) -> None:  # fmt: skip
-    """slots[e, slot of c] = codes[c, e]; simple[e, g] = first atom of g + 1 + codes[column of g, e].
+_NO_TABLES = np.zeros(0, np.int32)
+_NOTHING_RAW = (np.zeros(0, np.int64),) * 4
 
-    A few events at a time, so that they stay in the cache.
+
+@lean_kernel
+def _lay_out(
+    buffer: Bytes, directory: Directory, codes: npt.NDArray[np.int32], group_of: Int64s, table_of: Int64s,
+    tables: npt.NDArray[np.int32], addresses: Int64s, least: Int64s, table_start: Int64s, table_length: Int64s,
+    slots: Matrix, simple: npt.NDArray[np.uint16],
+) -> None:  # fmt: skip
+    """slots[e, slot of c] = code of event e in column c; simple[e, g] = first atom of g + 1 + code in the column of g.
+
+    Columns that are raw (table_of[c] >= 0) are coded here, as by code_by_table in index/coder.py, from where Arrow has
+    them; the codes of others are codes[c]. A few events at a time, so that they stay in the cache.
     """
     columns = int32_section(buffer, directory, Section.COLUMNS)
     groups = int32_section(buffer, directory, Section.GROUPS)
     n = slots.shape[0]
     for start in range(0, n, 64):
-        stop = min(n, start + 64)
+        begin, end = np.uint64(start), np.uint64(min(n, start + 64))
         for c in range(len(columns) // 4):
-            if columns[4 * c + 2] < 0 and columns[4 * c + 3] > 0:
-                source, slot = codes[c], columns[4 * c + 1]
-                for e in range(np.uint64(start), np.uint64(stop)):
-                    slots[e, slot] = source[e]
-        for g in range(simple.shape[1]):
-            source, first = codes[groups[4 * g]], groups[4 * g + 2] + 1
-            for e in range(np.uint64(start), np.uint64(stop)):
-                simple[e, g] = first + source[e]
+            g, slot, read = group_of[c], np.int64(columns[4 * c + 1]), columns[4 * c + 3] > 0
+            if columns[4 * c + 2] >= 0 or (g < 0 and not read):
+                continue
+            t = table_of[c]
+            first = np.int64(groups[4 * g + 2]) + 1 if g >= 0 else np.int64(0)
+            if t < 0:
+                source = codes[c]
+                if read:
+                    for e in range(begin, end):
+                        slots[e, slot] = source[e]
+                if g >= 0:
+                    for e in range(begin, end):
+                        simple[e, g] = first + source[e]
+                continue
+            address, low, place = addresses[t], least[t], table_start[t]
+            high = low + table_length[t] - 1
+            if read:
+                for e in range(begin, end):
+                    slots[e, slot] = tables[np.uint64(place + min(max(int64_at(address, e), low), high) - low)]
+            if g >= 0:
+                for e in range(begin, end):
+                    value = min(max(int64_at(address, e), low), high)
+                    simple[e, g] = first + tables[np.uint64(place + value - low)]

@@ -18,7 +18,7 @@ from tocsin.index.jit import helper, inlined
 from tocsin.index.layout import EQ, GE, GENERIC, LE, NE
 from tocsin.matching.columnar.bits import ALL, ONE, Words
 from tocsin.matching.columnar.events import Matrix
-from tocsin.matching.columnar.probe import count_at_most
+from tocsin.matching.columnar.probe import count_at_most, rank_all
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
@@ -158,24 +158,6 @@ def clear_dense_words(
         else:
             for j in range(offset[multiple, e], offset[multiple, e + 1]):
                 words[first + 1 + codes[j]] = np.uint64(0)
-
-
-@helper
-def rank_all(values: Int32s, start: int, count: int, limits: Int32s, ranks: Int32s, m: int) -> None:
-    """ranks[i] = how many of values[start : start + count] (ascending) are <= limits[i], for i < m.
-
-    All searches take the same steps, so that they run side by side.
-    """
-    ranks[:m] = 0
-    left = count
-    while left > 1:
-        half = left >> 1
-        last = start + half - 1
-        for i in range(np.uint64(m)):
-            ranks[i] += np.int32(half) * np.int32(values[np.uint64(last + ranks[i])] <= limits[i])
-        left -= half
-    for i in range(np.uint64(m)):
-        ranks[i] += np.int32(values[np.uint64(start + ranks[i])] <= limits[i])
 
 
 @inlined

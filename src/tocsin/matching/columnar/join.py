@@ -2,10 +2,12 @@
 
 For a tile of up to 64 events of one block, a row's matches are the AND of the words of its atoms. Results wait in
 runs, one list of runs per event, until emit.py writes them out event by event. A run is one of
-    bitmap   bits of consecutive rows      (length in words, first row, position in `bitmaps`)
+    bitmap   bits of rows, 64 a word       (length in words, position in `sparse` of each word's first row, in `bitmaps`);
+                                           the length is negative where many bits are set
     sparse   subscription numbers          (length, -1, position in `sparse`)
     direct   a block still to be evaluated (-, -2, block), where a tile would cost more than testing its rows
-runs[r] = next run of the same event (-1: none), length, first row or mark, position. list_ends holds per event its
+Of a chunk of rows, 64 rows in which few bits are set for the whole tile go to the sparse runs, others to the bitmaps.
+runs[r] = next run of the same event (-1: none), length, mark, position. list_ends holds per event its
 first run, its last run, and how many numbers its runs may give at most (and a margin).
 """
 
@@ -50,6 +52,10 @@ from tocsin.matching.columnar.workspace import CHUNK_ROWS
 Runs = npt.NDArray[np.int32]
 SPARSE, DIRECT = -1, -2
 
+# Of 64 rows and 64 events, bits up to which these are listed one by one; all are, where a chunk has few.
+SPARSE_BITS = 4
+MANY_BITS = 16  # of a word of a bitmap on average, from which on its words are decoded as they come
+
 # Counters, in the order of WorkCounters.
 VISITS, TILES, TILE_ROWS, DIRECT_ROWS, WORDS = 0, 1, 2, 3, 4
 
@@ -58,63 +64,81 @@ NEEDS_BITMAPS, NEEDS_SPARSE, NEEDS_RUNS = 1, 2, 3
 
 
 @helper
-def and_words(results: Words, first: int, words: Words, atoms: Atoms, data: int, width: int, rows: int) -> int:
-    """results[first + r] = AND of words[atom] over the atoms of row r; return the number of bits set in all results.
+def and_words(
+    results: Words, first: int, words: Words, atoms: Atoms, data: int, width: int, rows: int, totals: Int64s
+) -> None:
+    """results[first + r] = AND of words[atom] over the atoms of row r; adds the bits of each 64 results to totals.
 
     Positions are unsigned: signed ones would be tested for being negative at every access.
     """
-    total = 0
     at, step = np.uint64(data), np.uint64(width)
     one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
-    if width == 2:
-        for r in range(np.uint64(first), np.uint64(first + rows)):
-            word = words[atoms[at]] & words[atoms[at + one]]
-            results[r] = word
-            total += count_ones(word)
-            at += step
-    elif width == 3:
-        for r in range(np.uint64(first), np.uint64(first + rows)):
-            word = words[atoms[at]] & words[atoms[at + one]] & words[atoms[at + two]]
-            results[r] = word
-            total += count_ones(word)
-            at += step
-    elif width == 4:
-        for r in range(np.uint64(first), np.uint64(first + rows)):
-            word = words[atoms[at]] & words[atoms[at + one]] & words[atoms[at + two]] & words[atoms[at + three]]
-            results[r] = word
-            total += count_ones(word)
-            at += step
-    else:
-        for r in range(np.uint64(first), np.uint64(first + rows)):
-            word = words[atoms[at]] & words[atoms[at + one]] & words[atoms[at + two]] & words[atoms[at + three]]
-            word &= words[atoms[at + four]]
-            for z in range(np.uint64(5), step):
-                word &= words[atoms[at + z]]
-            results[r] = word
-            total += count_ones(word)
-            at += step
-    return total
+    start, end = np.uint64(first), np.uint64(first + rows)
+    while start < end:
+        stop, total = min(end, (start | np.uint64(63)) + one), 0
+        if width == 2:
+            for r in range(start, stop):
+                word = words[atoms[at]] & words[atoms[at + one]]
+                results[r] = word
+                total += count_ones(word)
+                at += step
+        elif width == 3:
+            for r in range(start, stop):
+                word = words[atoms[at]] & words[atoms[at + one]] & words[atoms[at + two]]
+                results[r] = word
+                total += count_ones(word)
+                at += step
+        elif width == 4:
+            for r in range(start, stop):
+                word = words[atoms[at]] & words[atoms[at + one]] & words[atoms[at + two]] & words[atoms[at + three]]
+                results[r] = word
+                total += count_ones(word)
+                at += step
+        else:
+            for r in range(start, stop):
+                word = words[atoms[at]] & words[atoms[at + one]] & words[atoms[at + two]] & words[atoms[at + three]]
+                word &= words[atoms[at + four]]
+                for z in range(np.uint64(5), step):
+                    word &= words[atoms[at + z]]
+                results[r] = word
+                total += count_ones(word)
+                at += step
+        totals[start >> np.uint64(6)] += total
+        start = stop
 
 
 @helper
-def transpose_all(results: Words, length: int, bitmaps: Words, position: int, stride: int) -> None:
-    """Bit r of word b of event e's bitmap = bit e of results[64 * b + r]; event e's starts at position + e * stride."""
+def transpose_some(
+    results: Words, totals: Int64s, limit: int, length: int, row: int, bitmaps: Words, position: int, stride: int,
+    rows: Int32s, first: int,
+) -> None:  # fmt: skip
+    """Write the results of each 64 rows that have more bits than `limit` as a word for each event, and where those rows start.
+
+    Bit r of word b of event e's bitmap = bit e of results[64 * b + r]; event e's starts at position + e * stride.
+    """
+    dense = 0
     for b in range(length):
-        transpose(results, b << 6, bitmaps, position + b, stride)
+        if totals[b] > limit:
+            transpose(results, b << 6, bitmaps, position + dense, stride)
+            rows[first + dense] = row + (b << 6)
+            dense += 1
 
 
 @helper
-def extract(results: Words, rows: int, pairs: Int32s, count: Int32s) -> None:
-    """List the bits set as pairs (event, row), by row; count[e + 1] is the number of bits of event e."""
+def extract(results: Words, totals: Int64s, limit: int, length: int, pairs: Int32s, count: Int32s) -> None:
+    """List the bits set in each 64 rows that have at most `limit` as pairs (event, row); count[e + 1] is the number of event e."""
     z = np.uint64(0)
-    for r in range(np.uint64(rows)):
-        word = results[r]
-        while word:
-            e = count_zeros(word)
-            word &= word - ONE
-            pairs[z], pairs[z + ONE] = e, r
-            count[np.uint64(e + 1)] += 1
-            z += np.uint64(2)
+    for b in range(np.uint64(length)):
+        if totals[b] == 0 or totals[b] > limit:
+            continue
+        for r in range(b << np.uint64(6), (b + ONE) << np.uint64(6)):
+            word = results[r]
+            while word:
+                e = count_zeros(word)
+                word &= word - ONE
+                pairs[z], pairs[z + ONE] = e, r
+                count[np.uint64(e + 1)] += 1
+                z += np.uint64(2)
 
 
 @helper
@@ -156,7 +180,7 @@ def worth_a_tile(events: int, rows: int) -> bool:
 def join(
     buffer: Bytes, directory: Directory, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s, first_event: int,
     last_event: int, visits: Words, n: int, words: Words, results: Words, pairs: Int32s, bitmaps: Words,
-    sparse: Int32s, runs: Runs, list_ends: npt.NDArray[np.int32], tile: Matrix, counters: Int64s, needs: Int64s,
+    sparse: Int32s, runs: Runs, list_ends: npt.NDArray[np.int32], tile: Matrix, totals: Int64s, counters: Int64s, needs: Int64s,
 ) -> int:  # fmt: skip
     """Evaluate visits[:n], sorted by block, into runs; return 0, or what to have more of (`needs` says how much).
 
@@ -197,8 +221,8 @@ def join(
             m = min(64, j - i)
             if worth_a_tile(m, rows):
                 need_bitmaps += 64 * bitmap_stride((rows >> 6) + 1) + 64 * 9 * chunks
-                need_sparse += rows
-                need_runs += m * chunks
+                need_sparse += rows + (rows >> 6) + 128  # numbers, and first rows of the words of bitmaps
+                need_runs += 2 * m * chunks
             else:
                 need_runs += m
             i += m
@@ -264,20 +288,27 @@ def join(
             while row < end:
                 # The rows of a block are one sequence, whatever their widths: results of all stripes go together.
                 chunk = min(end - row, CHUNK_ROWS)
-                total, done = 0, 0
+                done, length = 0, (chunk + 63) >> 6
+                totals[:length] = 0
                 while done < chunk:
                     width, left = np.int64(stripe_width[s]), np.int64(stripe_row[s + 1]) - row - done
                     part = min(left, chunk - done)
                     data = np.int64(stripe_data[s]) + (row + done - np.int64(stripe_row[s])) * width
-                    total += and_words(results, done, words, atoms, data, width, part)
+                    and_words(results, done, words, atoms, data, width, part, totals)
                     counters[WORDS] += part * width
                     done += part
                     s += part == left
-                if total == 0:
-                    pass
-                elif total <= chunk:
+                total, few, dense = 0, 0, 0
+                for b in range(length):
+                    total += totals[b]
+                limit = 64 * 64 if total <= chunk else SPARSE_BITS
+                for b in range(length):
+                    dense += totals[b] > limit
+                    few += totals[b] if totals[b] <= limit else 0
+                results[chunk : length << 6] = np.uint64(0)
+                if few:
                     count[:] = 0
-                    extract(results, chunk, pairs, count)
+                    extract(results, totals, limit, length, pairs, count)
                     for e in range(m):
                         if count[e + 1]:
                             used_runs = add_run(
@@ -286,20 +317,22 @@ def join(
                             )  # fmt: skip
                             room[events[e] - first_event] += count[e + 1]
                         count[e + 1] += count[e]
-                    distribute(pairs, total, count, numbers, row, sparse, used_sparse)
-                    used_sparse += total
-                else:
-                    length = (chunk + 63) >> 6
-                    results[chunk : length << 6] = np.uint64(0)
-                    stride = bitmap_stride(length)
-                    transpose_all(results, length, bitmaps, used_bitmaps, stride)
+                    distribute(pairs, few, count, numbers, row, sparse, used_sparse)
+                    used_sparse += few
+                if dense:
+                    stride = bitmap_stride(dense)
+                    transpose_some(
+                        results, totals, limit, length, row, bitmaps, used_bitmaps, stride, sparse, used_sparse
+                    )
+                    shown = -dense if total > MANY_BITS * m * dense else dense
                     for e in range(m):
                         used_runs = add_run(
-                            runs, used_runs, heads, tails, events[e] - first_event, length, row,
+                            runs, used_runs, heads, tails, events[e] - first_event, shown, used_sparse,
                             used_bitmaps + e * stride,
                         )  # fmt: skip
-                        room[events[e] - first_event] += chunk
+                        room[events[e] - first_event] += dense << 6
                     used_bitmaps += 64 * stride
+                    used_sparse += dense
                 row += chunk
             if whole:
                 clear_simple_words(words, simple, events, m, all_simple)

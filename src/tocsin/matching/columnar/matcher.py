@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -30,7 +30,7 @@ from tocsin.matching.columnar.checks import Checks
 from tocsin.matching.columnar.code_text import predicate_text
 from tocsin.matching.columnar.matches import Matches, in_sequence, joined
 from tocsin.matching.columnar.near_misses import near_misses
-from tocsin.matching.columnar.segment_matcher import SegmentMatcher, visited_share
+from tocsin.matching.columnar.segment_matcher import SegmentMatcher, WorkCounters, visited_share
 from tocsin.matching.matcher import Matcher, SubscriptionId
 from tocsin.schema import Event, Schema, Value
 
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 Int64s = npt.NDArray[np.int64]
 OUTPUT_IDS = 1 << 18  # ids of one chunk of matches: as many as stay in the cache between being found and being used
 _NOTHING = np.zeros(0, np.int64)
+WORK = tuple(field.name for field in fields(WorkCounters))
 SAMPLE = 1_024  # events that the planner is shown
 EVENTS_AT_ONCE = 4_096  # whose matches in several tiers are put together at once
 
@@ -158,12 +159,16 @@ class ColumnarMatcher(Matcher):
         """Yield the matches of a batch of events, in chunks; `threads` share the events among them."""
         if source.size >= SAMPLE:
             self.index.sample = source.sample(SAMPLE)
-        yield from self.match_coded(self.code(source, seq, arrival), threads=threads, output_ids=output_ids)
+        coded = self.code(source, seq, arrival, raw=True)
+        yield from self.match_coded(coded, threads=threads, output_ids=output_ids)
 
-    def code(self, source: EventSource, seq: Int64s | None = None, arrival: Int64s | None = None) -> CodedEvents:
-        """Return the events in the code spaces of the tiers of this moment."""
+    def code(
+        self, source: EventSource, seq: Int64s | None = None, arrival: Int64s | None = None, *, raw: bool = False
+    ) -> CodedEvents:
+        """Return the events in the code spaces of the tiers of this moment (`raw`: see SegmentEncoder.encode)."""
         readers = self._current()
-        return CodedEvents(source, readers, [reader.tier.encoder.encode(source, seq, arrival) for reader in readers])
+        coded = [reader.tier.encoder.encode(source, seq, arrival, raw=raw) for reader in readers]
+        return CodedEvents(source, readers, coded)
 
     def match_coded(self, events: CodedEvents, *, threads: int = 1, output_ids: int = OUTPUT_IDS) -> Iterator[Matches]:
         """Yield what match_source yields, for events that are coded already."""
@@ -209,8 +214,8 @@ class ColumnarMatcher(Matcher):
 
     def _count_work(self) -> None:
         """Add up what the kernels have done."""
-        counters = [asdict(reader.matcher().counters()) for reader in self._readers.values()]
-        self.work.details = {name: sum(each[name] for each in counters) for name in counters[0]} if counters else {}
+        counts = [reader.matcher().workspace.counters.tolist() for reader in self._readers.values()]
+        self.work.details = dict(zip(WORK, map(sum, zip(*counts, strict=True)), strict=False))
 
     def _current(self) -> list[_TierReader]:
         """Return a reader for each tier of this moment; those of tiers that are gone are let go."""

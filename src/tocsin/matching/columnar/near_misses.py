@@ -39,7 +39,7 @@ from tocsin.index.layout import (
     uint8_section,
     uint16_section,
 )
-from tocsin.matching.columnar.events import Matrix, lay_out
+from tocsin.matching.columnar.events import EventLayout, Matrix
 from tocsin.matching.columnar.fill import Int32s, Int64s, code_holds
 
 if TYPE_CHECKING:
@@ -65,8 +65,9 @@ class NearMiss:
 def near_misses(segment: Segment, batch: CodedBatch, limit: int = 100) -> list[NearMiss]:
     """Return up to `limit` conjunctions that the batch's only event fails by exactly one predicate, by row."""
     schema_of, key_of = block_keys(segment)
-    events = lay_out(segment, batch)
-    slots = events.slots.copy()
+    events = EventLayout(segment).lay_out(batch)
+    slots = np.zeros((1, segment.scalar(Scalar.SLOTS)), np.int32)
+    slots[:, : events.slots.shape[1]] = events.slots
     # The slots of columns that only simple groups read are left out of the matrix; here all are read.
     for column, (_, slot, multiple, _) in enumerate(segment.section(Section.COLUMNS).reshape(-1, 4).tolist()):
         if multiple < 0:

@@ -29,6 +29,8 @@ from tocsin.index.layout import (
 from tocsin.matching.columnar.events import Matrix
 
 Visits = npt.NDArray[np.uint64]
+EVENTS_AT_ONCE = 64
+ABSENT_KEY = -(2**63)  # keys are less than 2**62: nothing that is added makes it one
 
 
 @helper
@@ -43,6 +45,27 @@ def count_at_most(values: npt.NDArray[np.int32], start: int, count: int, limit: 
     if left > np.uint64(0):
         low += np.uint64(values[low] <= limit)
     return np.int64(low) - start
+
+
+@helper
+def rank_all(
+    values: npt.NDArray[np.int32], start: int, count: int, limits: npt.NDArray[np.int32],
+    ranks: npt.NDArray[np.int32], m: int,
+) -> None:  # fmt: skip
+    """ranks[i] = how many of values[start : start + count] (ascending) are <= limits[i], for i < m.
+
+    All searches take the same steps, so that they run side by side.
+    """
+    ranks[:m] = 0
+    left = count
+    while left > 1:
+        half = left >> 1
+        last = start + half - 1
+        for i in range(np.uint64(m)):
+            ranks[i] += np.int32(half) * np.int32(values[np.uint64(last + ranks[i])] <= limits[i])
+        left -= half
+    for i in range(np.uint64(m)):
+        ranks[i] += np.int32(values[np.uint64(start + ranks[i])] <= limits[i])
 
 
 @helper
@@ -61,12 +84,36 @@ def find_block(
         h = (h + 1) & mask
 
 
+@helper
+def keys_of_events(
+    record: npt.NDArray[np.int64], multiple: int, columns: npt.NDArray[np.int32], buckets: npt.NDArray[np.int32],
+    boundaries: npt.NDArray[np.int32], slots: Matrix, first: int, m: int, limits: npt.NDArray[np.int32],
+    ranks: npt.NDArray[np.int32], own: npt.NDArray[np.int64],
+) -> None:  # fmt: skip
+    """own[i] = the key of event first + i in a schema, without its multiple column; negative where a column is absent."""
+    own[:m] = 0
+    for t in range(record[SchemaField.WIDTH]):
+        if t == multiple:
+            continue
+        slot, radix = columns[4 * record[SchemaField.COLUMN + t] + 1], record[SchemaField.RADIX + t]
+        grid = record[SchemaField.GRID + t]
+        for i in range(np.uint64(m)):
+            limits[i] = slots[np.uint64(first) + i, slot]
+        if grid >= 0:
+            rank_all(boundaries, np.int64(buckets[4 * grid + 2]), np.int64(buckets[4 * grid + 3]), limits, ranks, m)
+        values = ranks if grid >= 0 else limits
+        for i in range(np.uint64(m)):
+            own[i] = own[i] + np.int64(values[i]) * radix if limits[i] >= 0 else ABSENT_KEY
+
+
 @lean_kernel
 def probe(
     buffer: Bytes, directory: Directory, slots: Matrix, offset: npt.NDArray[np.int64],
-    codes: npt.NDArray[np.int32], start: int, stop: int, visits: Visits,
+    codes: npt.NDArray[np.int32], start: int, stop: int, tile: Matrix, own: npt.NDArray[np.int64], visits: Visits,
 ) -> int:  # fmt: skip
     """Fill visits with block << 32 | event for events start .. stop-1; return how many, -1 if they do not fit.
+
+    `tile` and `own` are scratch memory.
 
     for block in root cluster: visits.extend((block, event) for event in range(start, stop))
     for schema in schemas: for event in range(start, stop):
@@ -90,47 +137,38 @@ def probe(
         block = block + 1 if more[block] else np.int64(-1)
     for s in range(directory[SCALARS + Scalar.SCHEMAS]):
         record = schemas[s * SCHEMA_FIELDS : (s + 1) * SCHEMA_FIELDS]
-        width, bits, table = record[SchemaField.WIDTH], record[SchemaField.BITS], record[SchemaField.START]
+        bits, table = record[SchemaField.BITS], record[SchemaField.START]
         key_start, multiple = record[SchemaField.KEY_START], record[SchemaField.MULTIPLE]
-        if n > room:
-            return -1
-        for e in range(start, stop):
-            key, present = np.int64(0), True
-            for t in range(width):
-                if t == multiple:
+        for first in range(start, stop, EVENTS_AT_ONCE):
+            m = min(EVENTS_AT_ONCE, stop - first)
+            keys_of_events(record, multiple, columns, buckets, boundaries, slots, first, m, tile[1], tile[2], own)
+            if n > len(visits) - m - 1:
+                return -1
+            for i in range(np.uint64(m)):
+                key, e = own[i], np.uint64(first) + i
+                if key < 0:
                     continue
-                code = np.int64(slots[e, columns[4 * record[SchemaField.COLUMN + t] + 1]])
-                if code < 0:
-                    present = False
-                    break
-                grid = record[SchemaField.GRID + t]
-                if grid >= 0:
-                    code = count_at_most(boundaries, buckets[4 * grid + 2], buckets[4 * grid + 3], code)
-                key += code * record[SchemaField.RADIX + t]
-            if not present:
-                continue
-            if multiple < 0:
-                block = find_block(keys, blocks, table, key_start, bits, np.uint64(key))
-                if block >= 0:
-                    visits[n] = (np.uint64(block) << np.uint64(32)) | np.uint64(e)
-                    n += 1
-                    while more[block]:
+                if multiple < 0:
+                    block = find_block(keys, blocks, table, key_start, bits, np.uint64(key))
+                    visits[np.uint64(n)] = (np.uint64(block) << np.uint64(32)) | e
+                    n += block >= 0
+                    while block >= 0 and more[block]:
                         block += 1
-                        if n > room:
+                        if n > len(visits) - m - 1:
                             return -1
-                        visits[n] = (np.uint64(block) << np.uint64(32)) | np.uint64(e)
+                        visits[n] = (np.uint64(block) << np.uint64(32)) | e
                         n += 1
-                continue
-            m = columns[4 * record[SchemaField.COLUMN + multiple] + 2]
-            for i in range(offset[m, e], offset[m, e + 1]):
-                whole = key + np.int64(codes[i]) * record[SchemaField.RADIX + multiple]
-                block = find_block(keys, blocks, table, key_start, bits, np.uint64(whole))
-                while block >= 0:
-                    if n > room:
-                        return -1
-                    visits[n] = (np.uint64(block) << np.uint64(32)) | np.uint64(e)
-                    n += 1
-                    block = block + 1 if more[block] else -1
+                    continue
+                column = columns[4 * record[SchemaField.COLUMN + multiple] + 2]
+                for z in range(offset[column, e], offset[column, e + np.uint64(1)]):
+                    whole = key + np.int64(codes[z]) * record[SchemaField.RADIX + multiple]
+                    block = find_block(keys, blocks, table, key_start, bits, np.uint64(whole))
+                    while block >= 0:
+                        if n > len(visits) - m - 1:
+                            return -1
+                        visits[n] = (np.uint64(block) << np.uint64(32)) | e
+                        n += 1
+                        block = block + 1 if more[block] else -1
     return n
 
 

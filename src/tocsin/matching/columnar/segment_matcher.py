@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tocsin.index.layout import Scalar, Section
 from tocsin.matching.columnar.emit import emit, match_one
-from tocsin.matching.columnar.events import EventMatrix, lay_out
+from tocsin.matching.columnar.events import EventLayout, EventMatrix
 from tocsin.matching.columnar.finish import CheckCallback, finisher_of
 from tocsin.matching.columnar.join import NEEDS_BITMAPS, NEEDS_RUNS, NEEDS_SPARSE, join
 from tocsin.matching.columnar.probe import group, probe
@@ -58,10 +58,13 @@ class WorkCounters:
 
 def visited_share(segment: Segment, batch: CodedBatch) -> npt.NDArray[np.float64]:
     """Return for each block of the segment which share of the events visits it."""
-    events = lay_out(segment, batch)
+    events, work = EventLayout(segment).lay_out(batch), Workspace()
     visits = np.zeros(2 * batch.size + 2, np.uint64)
     while True:
-        n = probe(segment.buffer, segment.directory, events.slots, events.offset, events.codes, 0, batch.size, visits)
+        n = probe(
+            segment.buffer, segment.directory, events.slots, events.offset, events.codes, 0, batch.size, work.tile,
+            work.keys, visits,
+        )  # fmt: skip
         if n >= 0:
             break
         visits = np.zeros(2 * len(visits), np.uint64)
@@ -76,6 +79,7 @@ class SegmentMatcher:
     def __init__(self, segment: Segment, workspace: Workspace | None = None) -> None:
         self.segment = segment
         self.workspace = workspace or Workspace()
+        self.layout = EventLayout(segment)
 
     def counters(self) -> WorkCounters:
         """Return the work done since reset_counters."""
@@ -91,7 +95,7 @@ class SegmentMatcher:
         output_numbers: int = DEFAULT_OUTPUT_NUMBERS,
     ) -> Iterator[MatchChunk]:
         """Yield the matches of all events in order, in chunks of at most output_numbers (or one event)."""
-        events = lay_out(self.segment, batch)
+        events = self.layout.lay_out(batch, self.workspace)
         finish = finisher_of(self.segment, batch, check)
         start = 0
         while start < batch.size:
@@ -102,10 +106,20 @@ class SegmentMatcher:
     def match_one(self, batch: CodedBatch, check: CheckCallback | None = None) -> npt.NDArray[np.int32]:
         """Return the numbers that the batch's only event matches; the array is reused by the next call."""
         work, segment = self.workspace, self.segment
-        events = lay_out(segment, batch)
+        events = self.layout.lay_out(batch, work)
         work.grow("out", segment.scalar(Scalar.ROWS) + 64)
         while True:
-            n = match_one(segment.buffer, segment.directory, *events, work.truth, work.visits, work.out, work.counters)
+            n = match_one(
+                segment.buffer,
+                segment.directory,
+                *events,
+                work.truth,
+                work.visits,
+                work.tile,
+                work.keys,
+                work.out,
+                work.counters,
+            )
             if n >= 0:
                 break
             work.grow("visits", len(work.visits) + 1)
@@ -122,8 +136,9 @@ class SegmentMatcher:
         while True:
             work.grow("visits", 2 * (stop - start) + 2)
             n = probe(
-                segment.buffer, segment.directory, events.slots, events.offset, events.codes, start, stop, work.visits
-            )
+                segment.buffer, segment.directory, events.slots, events.offset, events.codes, start, stop, work.tile,
+                work.keys, work.visits,
+            )  # fmt: skip
             if n < 0:
                 work.grow("visits", len(work.visits) + 1)
                 continue
@@ -134,7 +149,7 @@ class SegmentMatcher:
                 work.list_ends = np.zeros((3, stop - start), np.int32)
             short = join(
                 segment.buffer, segment.directory, *events, start, stop, visits, n, work.words, work.results,
-                work.pairs, work.bitmaps, work.sparse, work.runs, work.list_ends, work.tile, work.counters, needs,
+                work.pairs, work.bitmaps, work.sparse, work.runs, work.list_ends, work.tile, work.totals, work.counters, needs,
             )  # fmt: skip
             if short == 0:
                 return stop
@@ -170,7 +185,7 @@ class SegmentMatcher:
         while start < stop:
             end = emit(
                 segment.buffer, segment.directory, *events, first, start, stop, work.bitmaps, work.sparse, work.runs,
-                work.list_ends, work.truth, work.out[:room], work.offset, work.counters, room_needed,
+                work.list_ends, work.truth, work.choice, work.out[:room], work.offset, work.counters, room_needed,
             )  # fmt: skip
             if end < stop and len(work.out) < output_numbers and 4 * (end - start) < 3 * (stop - first):
                 # Rather a larger buffer than many small chunks.

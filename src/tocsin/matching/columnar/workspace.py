@@ -5,7 +5,10 @@ Fresh memory is slow to touch for the first time, so buffers only ever grow.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 CHUNK_ROWS = 8192
 RUN_FIELDS = 4
@@ -19,17 +22,28 @@ class Workspace:
         self.truth = np.zeros(65_536, np.uint8)  # per atom: whether the event satisfies it
         self.results = np.zeros(CHUNK_ROWS + 64, np.uint64)  # per row of a chunk: which events match it
         self.pairs = np.zeros(2 * CHUNK_ROWS + 128, np.int32)
+        self.slots = np.zeros(1 << 12, np.int32)  # codes of events, event by event: see events.py
+        self.simple = np.zeros(1 << 12, np.uint16)
         self.visits = np.zeros(1 << 14, np.uint64)
         self.spare = np.zeros(1 << 14, np.uint64)
         self.bitmaps = np.zeros(1 << 18, np.uint64)
         self.sparse = np.zeros(1 << 16, np.int32)
         self.runs = np.zeros((1 << 14, RUN_FIELDS), np.int32)
         self.tile = np.zeros((4, 65), np.int32)  # of one tile: events, limits, ranks, counts
+        self.totals = np.zeros(CHUNK_ROWS // 64 + 1, np.int64)  # of each 64 rows of a chunk: the bits of its results
+        self.choice = np.zeros((2, CHUNK_ROWS // 64 + 1), np.int32)  # words of a bitmap: with few bits, with many
+        self.keys = np.zeros(64, np.int64)  # of a few events, in one schema
         self.list_ends = np.zeros((3, 1 << 12), np.int32)
         self.out = np.zeros(1 << 16, np.int32)
         self.offset = np.zeros((1 << 12) + 1, np.int64)
         self.counters = np.zeros(8, np.int64)
         self.block_events = 1 << 16
+
+    def matrix(self, name: str, rows: int, columns: int) -> npt.NDArray[Any]:
+        """Return a matrix of that shape within the buffer; its contents are any."""
+        self.grow(name, rows * columns)
+        found: npt.NDArray[Any] = getattr(self, name)[: rows * columns].reshape(rows, columns)
+        return found
 
     def grow(self, name: str, size: int) -> None:
         """Make the buffer hold at least `size` elements, at least doubling it; its contents are lost."""
