@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -42,6 +44,7 @@ BATCH = 5_000
 FILES = 8
 LISTS_OF = 10  # lists are made of one event in ten
 ALONE = 500  # events, for the Parquet writer alone
+DISK_MEGABYTES = 700
 
 
 def main() -> None:
@@ -131,21 +134,24 @@ def measure(spark: SparkSession, folder: Path, table: pa.Table, cores: int) -> d
         "packed_by_worker": table.num_rows // LISTS_OF / timed(lambda: write_out(some, index, folder, "packed"), 2),
         "lists_through_jvm": table.num_rows // LISTS_OF / timed(lambda: to_noop(lists_of(some, index)), 1),
     }
-    rate = max(bare["events_per_second"], bare_engine(index, table)["events_per_second"])
+    rate = bare_on_all(index, folder / "events", cores)
     matches = total / table.num_rows
     return {
         "matches_per_event": matches,
         "index_bytes": read_manifest(index).bytes,
         "first_run_seconds": first_seconds,  # workers start and map the index
-        "bare_one_core_events_per_second": rate,
+        "bare_one_core_events_per_second": bare["events_per_second"],
+        "bare_events_per_second": rate,  # on all cores at once
+        "bare_matches_per_second": rate * matches,
         "worker_function_one_core_events_per_second": worker_function(index, table),
         "parquet_one_core_matches_per_second": parquet_alone(index, table, folder),
+        "disk_one_core_bytes_per_second": disk_alone(folder),
         **{f"{name}_events_per_second": value for name, value in rates.items()},
-        "counts_share_of_bare": rates["counts"] / (rate * cores),
+        "counts_share_of_bare": rates["counts"] / rate,
         "counts_share_of_transport": rates["counts"] / rates["transport"],
-        "lists_share_of_bare": rates["lists_by_worker"] / (rate * cores),
+        "lists_share_of_bare": rates["lists_by_worker"] / rate,
         "lists_matches_per_second": rates["lists_by_worker"] * matches,
-        "packed_share_of_bare": rates["packed_by_worker"] / (rate * cores),
+        "packed_share_of_bare": rates["packed_by_worker"] / rate,
         "packed_matches_per_second": rates["packed_by_worker"] * matches,
     }
 
@@ -159,6 +165,27 @@ def bare_engine(index: Path, table: pa.Table) -> dict[str, Any]:
     matches = sum(int(opened.count_columns(batch, None, None).sum()) for batch in batches)
     seconds = time.perf_counter() - started
     return {"matches": matches, "events_per_second": table.num_rows / seconds}
+
+
+def bare_on_all(index: Path, events: Path, cores: int) -> float:
+    """Return the engine's own rate on so many cores at once, each in a process that matches all events."""
+    with ProcessPoolExecutor(cores, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return sum(pool.map(_bare_rate, [index] * cores, [events] * cores))
+
+
+def _bare_rate(index: Path, events: Path) -> float:
+    table = parquet.read_table(events)
+    return max(float(bare_engine(index, table)["events_per_second"]) for _ in range(2))
+
+
+def disk_alone(folder: Path) -> float:
+    """Return the bytes per second of writing to a file what is in the cache, on one core: ids take four each, or more."""
+    chunk = bytes(1 << 20)
+    started = time.perf_counter()
+    with (folder / "alone.bin").open("wb", buffering=0) as file:
+        for _ in range(DISK_MEGABYTES):
+            file.write(chunk)
+    return (DISK_MEGABYTES << 20) / (time.perf_counter() - started)
 
 
 def function_of(index: Path, table: pa.Table, form: Literal["counts", "lists"]) -> MatchBatches:
@@ -230,8 +257,13 @@ def plot() -> None:
     for cores in sorted({cores for cores, _ in rows}):
         found = [row for (at, _), row in sorted(rows.items()) if at == cores]
         sizes = [row["subscriptions"] for row in found]
-        for name, style in (("counts", "-o"), ("lists_by_worker", "--s"), ("transport", ":")):
-            rates = [row[f"{name}_events_per_second"] for row in found]
+        for name, style in (
+            ("counts", "-o"),
+            ("packed_by_worker", "-.^"),
+            ("lists_by_worker", "--s"),
+            ("transport", ":"),
+        ):
+            rates = [row.get(f"{name}_events_per_second", float("nan")) for row in found]
             axes.plot(sizes, rates, style, label=f"{name.replace('_', ' ')}, {cores} cores")
     axes.set(xscale="log", yscale="log", xlabel="subscriptions (market)", ylabel="events/s")
     axes.grid(alpha=0.3)
