@@ -47,9 +47,10 @@ def shoot(browser: Browser, url: str, folder: Path, looks: str, names: set[str])
             page.wait_for_timeout(2500 if name in ("matches", "dashboard") else 300)
             page.screenshot(path=folder / f"{prefix}{name}.png", full_page=name in ("dashboard", "subscriptions"))
     _why(page, folder / f"{prefix}why.png")
-    page.goto("/subscriptions")
-    page.locator("tbody a").first.click()
-    page.screenshot(path=folder / f"{prefix}subscription.png")
+    if prefix:
+        page.goto("/subscriptions")
+        page.locator("tbody a").first.click()
+        page.screenshot(path=folder / f"{prefix}subscription.png")
     context.close()
 
 

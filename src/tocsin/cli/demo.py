@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 ON_SPARK = (100_000, 20_000)  # subscriptions, events
 INLINE = (20_000, 10_000)
 IN_PROCESS = (5_000, 10_000)
-ENDLESS = 10**9  # events
 
 
 def demo(
@@ -73,6 +72,7 @@ def _with_pages(
 ) -> Any:  # fmt: skip
     import signal
 
+    from tocsin.demo.house import ENDLESS
     from tocsin.demo.welcome import opener
     from tocsin.demo.worlds import WORLDS
     from tocsin.pipeline.session import require_spark

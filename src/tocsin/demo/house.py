@@ -38,6 +38,13 @@ CHECKED_EVENTS = 10
 CHECKED_SUBSCRIPTIONS = 20_000  # drawn, and all those that an event reached
 READ_AT_ONCE = 20_000
 NEVER = 2**63
+ENDLESS = 10**9  # events: until somebody stops it
+
+
+def announced(subscriptions: int, events: int, rate: int) -> str:
+    """Return what is about to happen."""
+    stream = "events" if events >= ENDLESS else f"{events:,} events"
+    return f"{subscriptions:,} subscriptions of members, {stream} at {rate:,} a second"
 
 
 class Market(Protocol):

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from tocsin.demo.house import announced
 from tocsin.demo.open_house import OpenHouse
 
 LINE_SECONDS = 5.0
@@ -49,6 +50,7 @@ def run_inline(
     open_house: Callable[[Path, int], OpenHouse],
 ) -> InlineSummary:  # fmt: skip
     """Run the demo and print it; return its figures. Interrupted, it stops publishing and ends as always."""
+    console.print(f"{announced(subscriptions, events, rate)}, matched by the service itself.\n", soft_wrap=True)
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tocsin-demo-") as name:
         house = open_house(Path(name), seed)

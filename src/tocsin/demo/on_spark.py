@@ -22,7 +22,7 @@ from rich.live import Live
 from rich.progress import Progress
 from rich.table import Table
 
-from tocsin.demo.house import House
+from tocsin.demo.house import House, announced
 from tocsin.errors import TocsinError
 from tocsin.pipeline.display import figures_table
 from tocsin.pipeline.meter import Figures, Meter
@@ -65,10 +65,7 @@ def run_on_spark(
     open_house: Callable[[Path, int], House] = House,
 ) -> SparkSummary:  # fmt: skip
     """Run the demo and print it; return its figures. Interrupted, it stops publishing and ends as always."""
-    console.print(
-        f"An auction house: {subscriptions:,} subscriptions of its members, {events:,} events at {rate:,} a second, "
-        "matched on local Spark.\n"
-    )
+    console.print(f"{announced(subscriptions, events, rate)}, matched on local Spark.\n", soft_wrap=True)
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tocsin-demo-") as name, ThreadPoolExecutor(2) as threads:
         starting = threads.submit(_start_spark)  # beside the subscribing
