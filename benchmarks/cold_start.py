@@ -3,7 +3,8 @@
     python -m benchmarks.cold_start [--subscriptions 100000] [--repeats 5]
 
 Each repeat is a process of its own: it imports the engine, opens the index on disk, matches one event, then a batch of a
-thousand Arrow rows. Imports are told apart. The first process warms the kernels' cache and is not counted.
+thousand Arrow rows, read as a worker is sent them. Imports are told apart; what Numba imports at the first kernel is not.
+The first process warms the kernels' cache and is not counted.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def schema() -> Schema:
 
 
 def write_index(folder: Path, count: int) -> None:
-    """Write an index of so many subscriptions."""
+    """Write an index of so many subscriptions, and a batch of events."""
+    import pyarrow as pa
+
     from tocsin.index.index_folder import IndexFolder
     from tocsin.matching.columnar.matcher import ColumnarMatcher
 
@@ -42,7 +45,10 @@ def write_index(folder: Path, count: int) -> None:
     matcher = ColumnarMatcher(schema())
     if errors := matcher.load(lines):
         raise SystemExit(f"not all was loaded: {errors[:3]}")
-    IndexFolder(folder).save(matcher.index, 0)
+    IndexFolder(folder / "index").save(matcher.index, 0)
+    batch = pa.RecordBatch.from_pydict({"a": [3] * 1_000, "b": list(range(1_000)), "c": [1] * 1_000})
+    with pa.OSFile(str(folder / "events.arrow"), "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
+        writer.write_batch(batch)
 
 
 def work(folder: Path) -> None:
@@ -54,11 +60,12 @@ def work(folder: Path) -> None:
     from tocsin.matching.columnar.matcher import ColumnarMatcher
 
     times = [started, time.perf_counter()]
-    matcher = ColumnarMatcher(schema(), IndexFolder(folder).load(schema())[0])
+    matcher = ColumnarMatcher(schema(), IndexFolder(folder / "index").load(schema())[0])
     times.append(time.perf_counter())
     matcher.match(matcher.schema.admit({"a": 3, "b": 4, "c": 5}))
     times.append(time.perf_counter())
-    batch = pa.RecordBatch.from_pydict({"a": [3] * 1_000, "b": list(range(1_000)), "c": [1] * 1_000})
+    with pa.OSFile(str(folder / "events.arrow")) as file:
+        batch = pa.ipc.open_file(file).get_batch(0)
     if not sum(len(part) for part in matcher.match_arrow(batch)):
         raise SystemExit("nothing matched")
     times.append(time.perf_counter())

@@ -9,7 +9,7 @@ import pytest
 
 from tocsin.bench.measure import WrongAnswer, measure
 from tocsin.bench.write_workload import NAMES, write_workload
-from tocsin.errors import NotSupported
+from tocsin.errors import FileError, NotSupported
 from tocsin.matching.naive import NaiveMatcher
 from tocsin.schema import Event
 
@@ -43,3 +43,18 @@ def _nothing(event: Event) -> list[int]:
 def test_an_unknown_workload_is_refused_with_the_names_there_are(tmp_path: Path) -> None:
     with pytest.raises(NotSupported, match="did you mean market"):
         write_workload("markt", 1, 1, tmp_path)
+
+
+@pytest.mark.parametrize("missing", ["subscriptions.jsonl", "events.jsonl"])
+def test_a_file_that_is_not_there_is_named(missing: str, tmp_path: Path) -> None:
+    write_workload("topss", 5, 5, tmp_path)
+    (tmp_path / missing).unlink()
+    with pytest.raises(FileError, match=missing):
+        measure(tmp_path / "subscriptions.jsonl", tmp_path / "events.jsonl")
+
+
+def test_no_events_are_nothing_to_measure(tmp_path: Path) -> None:
+    write_workload("topss", 5, 5, tmp_path)
+    (tmp_path / "events.jsonl").write_text("\n")
+    with pytest.raises(FileError, match="no events"):
+        measure(tmp_path / "subscriptions.jsonl", tmp_path / "events.jsonl")

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
@@ -76,8 +76,10 @@ def measure(
 ) -> MatchFigures:
     """Return the figures of an engine on these files; raises WrongAnswer, FileError."""
     lines = _lines(events)
+    if not lines:
+        raise FileError(str(events), "no events: one JSON object a line was expected")
     if schema is None:
-        with subscriptions.open("rb") as file:
+        with _opened(subscriptions) as file:
             schema = schema_of(file, lines)
     raws = [msgspec.json.decode(line) for line in lines]
     admitted = [schema.admit(raw) for raw in raws]
@@ -119,9 +121,13 @@ def _show_sample(matcher: Matcher, raws: Sequence[Any]) -> None:
 
 
 def _lines(path: Path) -> list[bytes]:
+    with _opened(path) as file:
+        return [line for line in file if line.strip()]
+
+
+def _opened(path: Path) -> BinaryIO:
     try:
-        with path.open("rb") as file:
-            return [line for line in file if line.strip()]
+        return path.open("rb")
     except OSError as error:
         raise FileError(str(path), error.strerror or str(error)) from None
 
@@ -131,7 +137,7 @@ def _load(matcher: Matcher, path: Path) -> tuple[float, float, float | None]:
     from tocsin.matching.columnar.matcher import ColumnarMatcher
 
     started = time.perf_counter()
-    with path.open("rb") as file:
+    with _opened(path) as file:
         if not isinstance(matcher, ColumnarMatcher):
             _refuse(path, matcher.load(file))
             return time.perf_counter() - started, 0.0, None
