@@ -158,3 +158,19 @@ def test_bad_values_in_a_batch_are_refused_and_nothing_is_lost() -> None:
         list(matcher.match_arrow(pa.RecordBatch.from_pydict({"a": [2.0, float("nan")]})))
     (found,) = matcher.match_arrow(pa.RecordBatch.from_pydict({"a": [2.0]}))
     assert found.lists() == [["s"]]
+
+
+def test_what_is_asked_while_a_batch_is_under_way_does_not_disturb_it() -> None:
+    matcher = ColumnarMatcher(numbers("a", "b"))
+    for id in range(2_000):
+        matcher.subscribe(id, f"a = {id % 50} and b > {id % 7}")
+    rng = np.random.default_rng(3)
+    batches = [pa.RecordBatch.from_pydict({"a": rng.integers(0, 50, 700), "b": rng.integers(0, 9, 700)}) for _ in "ab"]
+    alone = [[ids for part in matcher.match_arrow(batch) for ids in part.lists()] for batch in batches]
+    outer: list[list[int]] = []
+    for part in matcher.match_arrow(batches[0], output_ids=500):
+        outer += part.lists()
+        inner = [ids for other in matcher.match_arrow(batches[1], output_ids=700) for ids in other.lists()]
+        assert inner == alone[1]
+        assert matcher.match(matcher.schema.admit({"a": 3, "b": 0})) == []
+    assert outer == alone[0]

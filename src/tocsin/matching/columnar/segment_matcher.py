@@ -80,6 +80,7 @@ class SegmentMatcher:
         self.segment = segment
         self.workspace = workspace or Workspace()
         self.layout = EventLayout(segment)
+        self._busy = False  # whether the workspace holds a batch that is under way
 
     def counters(self) -> WorkCounters:
         """Return the work done since reset_counters."""
@@ -95,18 +96,25 @@ class SegmentMatcher:
         output_numbers: int = DEFAULT_OUTPUT_NUMBERS,
     ) -> Iterator[MatchChunk]:
         """Yield the matches of all events in order, in chunks of at most output_numbers (or one event)."""
-        events = self.layout.lay_out(batch, self.workspace)
-        finish = finisher_of(self.segment, batch, check)
-        start = 0
-        while start < batch.size:
-            stop = self._join(events, start, min(batch.size, start + self.workspace.block_events))
-            yield from self._emit(events, start, stop, output_numbers, finish)
-            start = stop
+        if self._busy:  # who takes the chunks of another batch asks for this one meanwhile
+            yield from SegmentMatcher(self.segment).match(batch, check, output_numbers)
+            return
+        self._busy = True
+        try:
+            events = self.layout.lay_out(batch, self.workspace)
+            finish = finisher_of(self.segment, batch, check)
+            start = 0
+            while start < batch.size:
+                stop = self._join(events, start, min(batch.size, start + self.workspace.block_events))
+                yield from self._emit(events, start, stop, output_numbers, finish)
+                start = stop
+        finally:
+            self._busy = False
 
     def match_one(self, batch: CodedBatch, check: CheckCallback | None = None) -> npt.NDArray[np.int32]:
         """Return the numbers that the batch's only event matches; the array is reused by the next call."""
         work, segment = self.workspace, self.segment
-        events = self.layout.lay_out(batch, work)
+        events = self.layout.lay_out(batch)  # not in the workspace, where a batch may be under way
         work.grow("out", segment.scalar(Scalar.ROWS) + 64)
         while True:
             n = match_one(
