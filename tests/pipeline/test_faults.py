@@ -126,6 +126,6 @@ def executors_of(driver: int) -> list[int]:
 def workers_of(driver: int) -> list[int]:
     """Return the Python workers that run tasks: the children of Spark's worker daemon."""
     below = descendants_of(driver)
-    daemons = {pid for pid, command in below.items() if "pyspark.daemon" in command}
+    daemons = {pid for pid, command in below.items() if "worker_daemon" in command or "pyspark.daemon" in command}
     every = processes()
     return [pid for pid in below if pid in every and every[pid][0] in daemons]

@@ -29,7 +29,8 @@ MAVEN = f"{CENTRAL}/org/apache/kafka/kafka_2.13/maven-metadata.xml"
 VERSION = "4.1.1"
 ARTIFACTS = ("kafka_2.13", "kafka-tools")  # the broker, and its command-line tools
 JARS = Path(os.environ.get("TOCSIN_JARS", Path.home() / ".cache" / "tocsin" / "jars"))
-RUN_SECONDS = 600
+RUN_SECONDS = 300
+FETCH_SECONDS = 240
 
 
 @pytest.fixture(scope="module")
@@ -95,10 +96,13 @@ def fetch(group: str, artifact: str, version: str) -> str:
     JARS.mkdir(parents=True, exist_ok=True)
     listed = JARS / f"{artifact}-{version}.txt"
     command = ["java", "-jar", str(ivy), "-cache", str(JARS), "-dependency", group, artifact, version]
-    done = subprocess.run(
-        [*command, "-confs", "default", "-cachepath", str(listed)],
-        capture_output=True, text=True, timeout=RUN_SECONDS, check=False,
-    )  # fmt: skip
+    try:
+        done = subprocess.run(
+            [*command, "-confs", "default", "-cachepath", str(listed)],
+            capture_output=True, text=True, timeout=FETCH_SECONDS, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"{artifact} {version} did not come from Maven in {FETCH_SECONDS} s")
     missing = [line.strip() for line in done.stdout.splitlines() if ": not found" in line]
     if done.returncode or missing or not listed.exists():
         pytest.skip(f"{artifact} {version} cannot be had from Maven: {missing[:1] or done.stdout[-300:]}")

@@ -12,14 +12,14 @@ from tocsin.errors import NotSupported, TocsinError
 if TYPE_CHECKING:
     from rich.console import Console
 
-ON_SPARK = (100_000, 20_000)  # subscriptions, events
+ON_SPARK = (100_000, 12_000)  # subscriptions, events
 INLINE = (20_000, 10_000)
 IN_PROCESS = (5_000, 10_000)
 
 
 def demo(
     subscriptions: int | None = typer.Option(None, min=1, help="How many; 100,000 on Spark, fewer without."),
-    events: int | None = typer.Option(None, min=1, help="How many; 20,000 on Spark, 10,000 without."),
+    events: int | None = typer.Option(None, min=1, help="How many; 12,000 on Spark, 10,000 without."),
     engine: str = typer.Option(
         "spark", help="Who matches: spark (local, with pages), inline (the service itself, with pages), or an engine "
         "alone, without pages (columnar, naive, …).",
