@@ -16,11 +16,13 @@ from pwdlib.hashers.argon2 import Argon2Hasher
 from tests.broker.market import SCHEMA
 from tocsin.broker import Broker, BrokerSettings
 from tocsin.operators.registry import Registry
+from tocsin.schema import Schema
 from tocsin.service.app import create_app
 from tocsin.service.identities import Identities
 from tocsin.service.passwords import Passwords
 from tocsin.service.service import Service
 from tocsin.service.settings import ServiceSettings
+from tocsin.symmetric import Programs
 
 PASSWORD = "correct horse battery"  # noqa: S105 - of test accounts
 QUICK = PasswordHash((Argon2Hasher(time_cost=1, memory_cost=8, parallelism=1),))
@@ -71,6 +73,8 @@ async def running(
     folder: Path | str,
     broker_settings: BrokerSettings | None = None,
     operators: Registry | None = None,
+    programs: Programs | None = None,
+    schema: Schema = SCHEMA,
     **settings: Any,
 ) -> AsyncIterator[World]:
     """Give a service with the accounts ada and bob (members) and admin."""
@@ -78,7 +82,9 @@ async def running(
     given = ServiceSettings(
         **{"engine": "definition", "threads": 8, "ping_seconds": 0.2, "logins_per_minute": 1000, **settings}
     )
-    broker = Broker.open(place, schema=SCHEMA, engine="definition", settings=broker_settings, operators=operators)
+    broker = Broker.open(
+        place, schema=schema, engine="definition", settings=broker_settings, operators=operators, programs=programs
+    )
     app = create_app(given, broker=broker)
     try:
         async with app.router.lifespan_context(app):

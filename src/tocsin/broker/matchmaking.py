@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from tocsin.broker.admission import read_stored
 from tocsin.broker.changes import Change
 from tocsin.broker.core import Core, Turn
 from tocsin.broker.settings import BrokerSettings
@@ -71,7 +72,7 @@ class Matchmaking:
         """Return the live offers that a subscription, as text, matches now; raises LanguageError."""
         self._core.refresh()
         schema = self._core.schema
-        subscriber = two_sided(subscription, schema)
+        subscriber = subscriber_of(subscription, schema)
         with self._lock:
             now = self._follow(schema)
             book = self._books.get(parse(subscription).event_types[0])
@@ -128,7 +129,7 @@ class Matchmaking:
         self._take(Withdraw(seq, publisher))
 
     def explain(self, seq: int, subscription: int, *, owner: str) -> Explanation:
-        """Return why a stored notification of an offer came; raises UnknownNotification, also where it is another's."""
+        """Return why a stored notification of an offer, or plain event, came; raises UnknownNotification, also where it is another's."""
         return explain_stored(self._core, owner, seq, subscription)
 
     def explain_offer(self, document: Mapping[str, Any], subscription: int, *, owner: str) -> Explanation:
@@ -162,7 +163,7 @@ class Withdraw:
             offers.withdraw(turn.transaction, self.seq)
 
 
-def two_sided(subscription: str, schema: Schema) -> Subscriber:
+def subscriber_of(subscription: str, schema: Schema) -> Subscriber:
     """Return the subscriber that a text of a union's event type describes; raises LanguageError."""
     types = parse(subscription).event_types
     meeting = meetings(schema).get(types[0]) if len(types) == 1 else None
@@ -176,7 +177,7 @@ def two_sided(subscription: str, schema: Schema) -> Subscriber:
 
 
 def explain_stored(core: Core, owner: str, seq: int, subscription: int) -> Explanation:
-    """Return why a stored notification of an offer came; raises UnknownNotification, also where it is another's.
+    """Return why a stored notification of an offer, or plain event, came; raises UnknownNotification, also where it is another's.
 
     The values are those that were stored. What the rules say is the publisher's, and shown where settings allow it.
     """
@@ -187,10 +188,12 @@ def explain_stored(core: Core, owner: str, seq: int, subscription: int) -> Expla
         told = [one for one in versions if one.owner == number]
         kept = next((one for one in told if notifications.is_recorded(connection, one.owner, seq, one.id)), None)
         offer = offers.find_offer(connection, seq)
+        event = events.find_events(connection, [seq]).get(seq)
         values = {} if kept is None else offers.find_values(connection, kept.owner, [seq]).get((seq, kept.id), {})
-    if kept is None or offer is None:
+    if kept is None or event is None:
         raise UnknownNotification(seq, subscription)
-    found = explain_pair(core, msgspec.json.decode(offer.document), kept)
+    document = {"event": read_stored(event.body)} if offer is None else msgspec.json.decode(offer.document)
+    found = explain_pair(core, document, kept)
     verdict = Verdict(True, (), None, values or found.verdict.values)
     return shown_to_subscriber(Explanation(verdict, found.outcomes), core.settings)
 

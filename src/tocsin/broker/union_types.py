@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
+from tocsin.language import parse
 from tocsin.schema import Schema
 from tocsin.symmetric.unions import meetings
+
+
+def two_sided(text: str, schema: Schema) -> bool:
+    """Return whether a subscription is of a union's event type, so that it may speak of its own properties."""
+    types = parse(text).event_types if schema.unions else ()
+    return len(types) == 1 and types[0] in meetings(schema)
 
 
 class UnionTypes:

@@ -91,6 +91,32 @@ def explain(
         raise typer.Exit(1)
 
 
+@app.command("query")
+def query(
+    subscriber: str = typer.Argument(help="A subscription: insurance where price <= 700 with age = 42."),
+    offers: str = OFFERS,
+    schema: str | None = SCHEMA_OPTION,
+    union: str | None = UNION,
+    programs: str | None = PROGRAMS,
+    json: bool = JSON_OPTION,
+) -> None:
+    """Print the offers that a subscription meets, by line number, with what is computed. Exit code 1: a bad offer."""
+    matchmaker, bad = _matchmaker(schema, union, programs, None)
+    for number, document in read_json_lines(offers):
+        try:
+            matchmaker.advertise(number, document)
+        except EventRejected as error:
+            warn(f"offer line {number}: {error}")
+            bad += 1
+    for line, verdict in matchmaker.query(subscriber):
+        if json:
+            print_json({"line": line, "values": dict(verdict.values)})
+        else:
+            print(f"{line}{_values(dict(verdict.values))}")
+    if bad:
+        raise typer.Exit(1)
+
+
 def _matchmaker(
     schema: str | None, union: str | None, programs: str | None, subscribers: str | None
 ) -> tuple[Matchmaker, int]:

@@ -169,6 +169,31 @@ def operators() -> Call[dict[str, Any]]:
     return Call("GET", "/v1/operators", dict[str, Any])
 
 
+def programs() -> Call[dict[str, Any]]:
+    """Return the programs that offers may call, with their versions and signatures."""
+    return Call("GET", "/v1/programs", dict[str, Any])
+
+
+def offers_for(text: str) -> Call[dict[str, Any]]:
+    """Return the live offers that a subscription would meet, with what is computed for it."""
+    return Call("POST", "/v1/offers/query", dict[str, Any], _json({"text": text}))
+
+
+def offers() -> Call[dict[str, Any]]:
+    """Return the live offers that the account has published."""
+    return Call("GET", "/v1/offers", dict[str, Any])
+
+
+def withdraw(seq: int) -> Call[None]:
+    """Let no new subscription find an offer of the account's."""
+    return Call("DELETE", f"/v1/offers/{seq}", type(None))
+
+
+def meet(subscription: int, offer: Mapping[str, Any]) -> Call[dict[str, Any]]:
+    """Return why an offer would meet a subscription of the account's, or which side refuses."""
+    return Call("POST", f"/v1/subscriptions/{subscription}/meet", dict[str, Any], _json({"offer": offer}))
+
+
 def extend_schema(changes: list[dict[str, Any]], *, dry_run: bool = False) -> Call[dict[str, Any]]:
     """Extend the schema by the four rules."""
     query = {"dry_run": str(dry_run).lower()}

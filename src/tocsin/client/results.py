@@ -15,6 +15,7 @@ class Receipt(msgspec.Struct, frozen=True):
     event_id: str | None
     accepted: bool
     violations: list[dict[str, Any]] = []
+    met: dict[str, Any] | None = None  # of an offer: how many it reached, and for how many something failed
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -73,6 +74,7 @@ class Notification(msgspec.Struct, frozen=True):
     arrival: datetime
     event: dict[str, Any]
     cursor: str
+    computed: list[str] = []  # attributes whose values were computed for this subscription
 
 
 class NotificationPage(msgspec.Struct, frozen=True):

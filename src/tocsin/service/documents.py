@@ -35,6 +35,7 @@ def notification_document(notification: Notification) -> dict[str, Any]:
         "arrival": notification.arrival,
         "event": notification.event,
         "cursor": notification.cursor,
+        "computed": notification.computed,
     }
 
 
@@ -51,6 +52,10 @@ def page_document(page: Page) -> dict[str, Any]:
 def receipt_document(receipt: PublishReceipt) -> dict[str, Any]:
     """Return what became of an event."""
     document: dict[str, Any] = {"seq": receipt.seq, "event_id": receipt.event_id, "accepted": receipt.accepted}
+    if receipt.met is not None:
+        document["met"] = {"matches": receipt.met.matches, "failures": receipt.met.failures}
+        if receipt.met.subscriptions is not None:
+            document["met"]["subscriptions"] = receipt.met.subscriptions
     if receipt.violations:
         document["violations"] = [
             {"rule": one.rule, "attribute": one.attribute, "message": one.message} for one in receipt.violations

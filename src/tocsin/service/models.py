@@ -298,6 +298,57 @@ class ExplanationTold(Told):
     variables: dict[str, Any] = {}  # values that satisfy it, where operators found some
 
 
+class ProgramTold(Told):
+    name: str
+    version: int
+    parameters: dict[str, str]
+    returns: str
+    expression: str | None
+    pure: bool
+    time_limit_seconds: float
+
+
+class ProgramsTold(Told):
+    items: list[ProgramTold]
+
+
+class OfferQuery(Asked):
+    text: Annotated[str, StringConstraints(min_length=1, max_length=65536)]
+
+
+class OfferFoundTold(Told):
+    seq: int
+    event: dict[str, Any]
+    computed: list[str]
+    ends: datetime
+
+
+class OffersFoundTold(Told):
+    items: list[OfferFoundTold]
+
+
+class OfferTold(Told):
+    seq: int
+    offer: dict[str, Any]
+    ends: datetime
+
+
+class OffersTold(Told):
+    items: list[OfferTold]
+
+
+class MeetRequest(Asked):
+    offer: dict[str, Any]
+
+
+class MeetingTold(Told):
+    matched: bool
+    refused_by: list[str]
+    failure: str | None
+    values: dict[str, Any]
+    outcomes: list[dict[str, Any]]
+
+
 class BackfilledTold(Told):
     seq: int
     event_id: str
@@ -335,6 +386,7 @@ class NotificationTold(Told):
     arrival: datetime
     event: dict[str, Any]
     cursor: str
+    computed: list[str] = []  # attributes whose values were computed for this subscription
 
 
 class NotificationsTold(Told):
@@ -346,6 +398,7 @@ class NotificationsTold(Told):
 class WhyTold(ExplanationTold):
     notification: NotificationTold
     text: str
+    meeting: MeetingTold | None = None  # both sides, where the subscription is one of a union
 
 
 class NewWebhook(Asked):
@@ -404,6 +457,7 @@ class ReceiptTold(Told):
     event_id: str | None
     accepted: bool
     violations: list[dict[str, Any]] | None = None
+    met: dict[str, Any] | None = None  # of an offer: how many it reached, and how many failed
 
 
 class BatchTold(Told):

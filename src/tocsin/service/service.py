@@ -90,10 +90,15 @@ def open_broker(settings: ServiceSettings) -> Broker:
     return Broker.open(
         settings.store,
         schema=load_schema(settings.schema) if is_new else None,
-        settings=BrokerSettings(subscriptions_per_owner=settings.subscriptions_per_account),
+        settings=BrokerSettings(
+            subscriptions_per_owner=settings.subscriptions_per_account,
+            reveal_subscribers=settings.reveal_subscribers,
+            reveal_rules=settings.reveal_rules,
+        ),
         matching="pipeline" if settings.pipeline == "spark" else "inline",
         engine=settings.engine,
         operators=settings.operators,
+        programs=settings.programs,
     )
 
 

@@ -75,6 +75,9 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     operators: str | None = (
         None  # that subscriptions may call: installed, a TOML file, module:function; none: there are none
     )
+    programs: str | None = None  # that offers may call: a TOML file; none: there are none
+    reveal_subscribers: bool = False  # tell publishers which subscriptions an offer reached, not only how many
+    reveal_rules: bool = False  # tell subscribers what an offer's rules say
     threads: Count = 64  # requests that may be at the store at a time
     shutdown_seconds: Seconds = 10.0
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -110,6 +110,11 @@ class Matchmaker:
             subscriber = self.bind_subscriber(0, subscription) if isinstance(subscription, str) else subscription
             return self._current_book().query(subscriber)
 
+    @property
+    def book(self) -> OfferBook:
+        """The held offers."""
+        return self._book
+
     def _current_book(self) -> OfferBook:
         """Return the held offers, bound to the programs of now."""
         if self._bound_at != self.programs.generation:
