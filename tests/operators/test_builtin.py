@@ -163,6 +163,17 @@ def test_colours_edges_and_templates() -> None:
     assert operators["templateCount"](event(image=data_uri(squares(4))), data_uri(template)) == [4]
 
 
+def test_faces_are_counted_in_a_photograph() -> None:
+    from skimage.data import astronaut, coffee
+
+    count = named(image_operators())["faceCount"]
+    one: Any = astronaut()
+    assert count(event(image=data_uri(one))) == [1]
+    assert count(event(image=data_uri(np.concatenate([one, one], axis=1)))) == [2]
+    assert count(event(image=data_uri(coffee()))) == [0]
+    assert count(event(image=data_uri(np.zeros((10, 10, 3))))) == [0]
+
+
 # --- logic ------------------------------------------------------------------------------------------------------------
 
 TURTLE = """

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.broker.waiting import wait_until
 from tocsin.operators.calls import Pattern, Slot
 from tocsin.operators.operator import operator
+from tocsin.operators.operator_matcher import OperatorMatcher
+from tocsin.operators.registry import Registry
 from tocsin.operators.runner import Outcome, Runner
 from tocsin.schema import Event
+from tocsin.schema.examples import load_example
 
 EVENT = Event({"event_type": ("item",), "price": (3,)})
 
@@ -22,6 +27,19 @@ def elsewhere(event: Event, factor: int) -> bool:
     import multiprocessing
 
     return multiprocessing.parent_process() is not None and event.values["price"] == (factor,)
+
+
+@operator(runs="process", timeout=1.5)
+def hangs(event: Event, note: str) -> bool:
+    """Leave a note of the process that it hangs in, and hang; only for an event of that price."""
+    import os
+    import time
+
+    if event.values["price"] != (3,):
+        return True
+    Path(note).write_text(str(os.getpid()))
+    time.sleep(600)
+    return True
 
 
 @pytest.fixture
@@ -98,6 +116,32 @@ def test_an_operator_that_takes_too_long_is_left_behind_and_keeps_nobody_waiting
 def test_a_process_is_used_where_the_operator_says_so(runner: Runner) -> None:
     assert runner.run(Pattern(elsewhere, (("int", 3),)), EVENT) == Outcome(((),))
     assert runner.run(Pattern(elsewhere, (("int", 4),)), EVENT) == Outcome(())
+
+
+def test_a_process_that_takes_too_long_is_ended_and_matching_goes_on(tmp_path: Path) -> None:
+    note = tmp_path / "process"
+    registry = Registry([hangs, elsewhere])
+    matcher = OperatorMatcher(load_example("auction"), registry)
+    matcher.subscribe("hangs", f"item where hangs('{note}')")
+    matcher.subscribe("not", f"item where not hangs('{note}')")
+    matcher.subscribe("fine", "item where elsewhere(3)")
+    try:
+        registry.runner.run(Pattern(elsewhere, (("int", 3),)), EVENT)  # the process is up: its start is not the time
+        assert matcher.match(EVENT) == ["fine"]
+        assert registry.runner.counts["hangs"].timeouts == 1
+        process = int(note.read_text())
+        wait_until(lambda: not _runs(process))
+        assert matcher.match(Event({"event_type": ("item",), "price": (4,)})) == ["hangs"]
+    finally:
+        registry.runner.close()
+
+
+def _runs(process: int) -> bool:
+    """Return whether a process is there and not just waiting to be buried."""
+    try:
+        return ") Z " not in Path(f"/proc/{process}/stat").read_text()
+    except FileNotFoundError:
+        return False
 
 
 def test_a_timeout_error_of_the_operator_itself_is_its_own_failure(runner: Runner) -> None:

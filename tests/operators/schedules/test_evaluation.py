@@ -89,6 +89,24 @@ def test_the_report_fills_its_tables_from_the_newest_records(tmp_path: Path) -> 
     assert not (tmp_path / "page" / "figure-4.svg").exists()
 
 
+def test_the_overview_has_a_row_for_each_point_that_all_schedules_were_measured_at(tmp_path: Path) -> None:
+    page, overview = tmp_path / "page.md", tmp_path / "overview.md"
+    page.write_text("".join(f"<!-- {name} -->\n<!-- /{name} -->\n" for name in PLACES))
+    overview.write_text("words\n<!-- schedules -->\nold\n<!-- /schedules -->\n")
+    times = {"prepare_seconds": 0.0, "event_seconds": [0.5, 0.5], "operator_seconds": [1.0, 2.0]}
+    place = {"kind": "figure", "figure": 6, **times}
+    records = [
+        {**place, "x": 30_000, "series": series, "evaluations": [1_000, 2_000]}
+        for series in ("sequential", "sub-order", "adaptive", "adaptive, learning")
+    ]
+    records.append({**place, "x": 2_000, "series": "sequential", "evaluations": [1, 2]})
+    write_report(records, page, overview)
+    assert overview.read_text().splitlines()[3:] == [
+        "| 6: 30,000 predicates | 2 | " + "1,500 | " * 4 + "2.000 | " * 3 + "2.000 |",
+        "<!-- /schedules -->",
+    ]
+
+
 def test_a_page_without_a_place_for_a_table_says_what_to_write(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# Words\n")

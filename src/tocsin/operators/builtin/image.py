@@ -1,6 +1,7 @@
-"""Image operators: colours, edges, shapes and templates, on images given by path or by their bytes.
+"""Image operators: colours, edges, shapes, templates and faces, on images given by path or by their bytes.
 
     dominantColour('red')   edgeDensity(?share) and ?share > 0.2   shapeCount(?n)   templateCount('stop-sign.png', ?n)
+    faceCount(?n)
 
 The attribute is a text: a path below the allowed folder, or the bytes as `data:image/png;base64,…`. An image of more
 than MAX_PIXELS pixels is refused before it is decoded.
@@ -25,6 +26,7 @@ from tocsin.schema import Event
 Pixels = npt.NDArray[np.uint8]
 MAX_PIXELS = 16_000_000
 MAX_BYTES = 32_000_000
+FACE_PIXELS = 400  # of the longer side of what faces are looked for in
 _KEPT = 16  # decoded images, since several operators ask about the same one
 COLOURS = {
     "black": (0, 0, 0),
@@ -82,7 +84,12 @@ def image_operators(folder: Path | None = None, attribute: str = "image") -> lis
         wanted = grey(read_image(template, folder))
         return [_occurrences(grey(pixels), wanted) for pixels in images(event)]
 
-    return [dominant_colour, edge_density, shape_count, template_count]
+    @operator(name="faceCount", cost=0.2, timeout=30, reads=reads, outputs={"count": int})
+    def face_count(event: Event) -> list[int]:
+        """How many faces look at the camera, each at least a tenth of the image high (a trained cascade, offline)."""
+        return [_faces(pixels) for pixels in images(event)]
+
+    return [dominant_colour, edge_density, shape_count, template_count, face_count]
 
 
 @lru_cache(_KEPT)
@@ -147,6 +154,31 @@ def _shapes(brightness: npt.NDArray[np.float64]) -> int:
         bright = ~bright
     sizes = np.bincount(label(bright, connectivity=2).ravel())[1:]
     return int((sizes >= max(4, brightness.size // 10_000)).sum())
+
+
+def _faces(pixels: Pixels) -> int:
+    from PIL import Image
+
+    shrunk = Image.fromarray(pixels)
+    shrunk.thumbnail((FACE_PIXELS, FACE_PIXELS))
+    image = np.asarray(shrunk)
+    height, width = image.shape[:2]
+    least = max(24, height // 10)
+    if min(height, width) < least:
+        return 0
+    found = _face_detector().detect_multi_scale(
+        img=image, scale_factor=1.2, step_ratio=1, min_size=(least, least), max_size=(height, width)
+    )
+    return len(found)
+
+
+@lru_cache(1)
+def _face_detector() -> Any:
+    """Return the detector that scikit-image comes with: local binary patterns, trained on frontal faces."""
+    from skimage.data import lbp_frontal_face_cascade_filename
+    from skimage.feature import Cascade
+
+    return Cascade(lbp_frontal_face_cascade_filename())
 
 
 def _occurrences(brightness: npt.NDArray[np.float64], template: npt.NDArray[np.float64]) -> int:

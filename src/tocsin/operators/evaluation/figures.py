@@ -84,6 +84,14 @@ def measure_figure(figure: Figure, events: int) -> Iterator[Record]:
             yield {"kind": "figure", "figure": figure.number, "x": x, **record}
 
 
+def measure_stated(events: int) -> Iterator[Record]:
+    """Yield the points of the figures for which the paper's text states numbers."""
+    for figure in figures():
+        points = {x: figure.settings[x] for stated in figure.paper.values() for x in stated}
+        if points:
+            yield from measure_figure(replace(figure, settings=points), events)
+
+
 def measure_truths(events: int) -> Iterator[Record]:
     """Yield the stated settings again, for every way to draw the truth."""
     truths: tuple[Truth, ...] = ("spread", "equal", "popular")

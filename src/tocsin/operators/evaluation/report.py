@@ -1,4 +1,4 @@
-"""The page docs/operators-evaluation.md: its tables and plots from stored records; its words are written by hand.
+"""The page docs/operators-evaluation.md, and a table of docs/operators.md: from stored records; words are by hand.
 
 A table stands between `<!-- NAME -->` and `<!-- /NAME -->` and is replaced; the rest of the page is left as it is.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from tocsin.errors import FileError
-from tocsin.operators.evaluation.figures import BOUND, SERIES, Record, figures, run_of, stated
+from tocsin.operators.evaluation.figures import BOUND, LEARNING, SERIES, Record, figures, run_of, stated
 from tocsin.operators.evaluation.measure import Run
 from tocsin.operators.evaluation.plots import draw_drift, draw_figure
 
@@ -20,9 +20,13 @@ NOT_MEASURED = "Not measured yet: `python -m benchmarks.operators` fills this in
 PLACES = ("stated", "figures", "truths", "costs", "drift")
 
 
-def write_report(records: Iterable[Record], page: Path) -> None:
-    """Fill the tables of the page, and draw the plots into the folder of its name."""
+def write_report(records: Iterable[Record], page: Path, overview: Path | None = None) -> None:
+    """Fill the tables of the page, and draw the plots into the folder of its name; and the table of the overview."""
     newest = _newest(records)
+    if overview is not None:
+        text = overview.read_text(encoding="utf-8")
+        text = filled(text, "schedules", _overview(newest) or NOT_MEASURED, str(overview))
+        overview.write_text(text, encoding="utf-8")
     folder = page.with_suffix("")
     folder.mkdir(exist_ok=True)
     tables = dict(zip(PLACES, _tables(newest, folder), strict=True))
@@ -127,6 +131,26 @@ def _over_bound(points: Mapping[str, Mapping[float | str, Run]], x: float | str)
     bounds, evaluations = points[BOUND][x].evaluations, points["adaptive"][x].evaluations
     same_events = evaluations[:: len(evaluations) // len(bounds)]
     return f"{np.mean(same_events) / np.mean(bounds):.2f}"
+
+
+def _overview(newest: Mapping[tuple[object, ...], Record]) -> str:
+    """Return, for every point of the figures, evaluations and seconds per event, and how adaptive compares."""
+    compared = ("sequential", "sub-order", "adaptive", LEARNING)
+    rows = [
+        "| figure | events | " + " | ".join(compared) + " | " + " | ".join(f"{each}, s" for each in compared) + " |",
+        "|---|" + "---:|" * (1 + 2 * len(compared)),
+    ]
+    for figure in figures():
+        for x in figure.settings:
+            found = [newest.get(("figure", figure.number, x, series)) for series in compared]
+            runs = [run_of(record) for record in found if record is not None]
+            if len(runs) == len(compared):
+                counts = " | ".join(f"{run.mean_evaluations:,.0f}" for run in runs)
+                seconds = " | ".join(f"{run.total_seconds:.3f}" for run in runs)
+                point = x if isinstance(x, str) else f"{x:,} {figure.x_label}"
+                events = min(len(run.evaluations) for run in runs)
+                rows.append(f"| {figure.number}: {point} | {events:,} | {counts} | {seconds} |")
+    return "\n".join(rows) if len(rows) > 2 else ""
 
 
 def _truths(newest: Mapping[tuple[object, ...], Record]) -> str:
