@@ -101,7 +101,7 @@ def test_the_overview_has_a_row_for_each_point_that_all_schedules_were_measured_
     ]
     records.append({**place, "x": 2_000, "series": "sequential", "evaluations": [1, 2]})
     write_report(records, page, overview)
-    assert overview.read_text().splitlines()[3:] == [
+    assert overview.read_text().splitlines()[4:] == [
         "| 6: 30,000 predicates | 2 | " + "1,500 | " * 4 + "2.000 | " * 3 + "2.000 |",
         "<!-- /schedules -->",
     ]
