@@ -7,7 +7,7 @@ ARGS ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test pages spark slow check format bench fuzz torture docs lock clean venv java17
+.PHONY: help demo serve test pages kafka spark slow check format bench fuzz torture docs lock clean venv java17
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  make \1@\2/p' Makefile | awk -F@ '{ printf "%-14s%s\n", $$1, $$2 }'
@@ -24,9 +24,12 @@ test: venv ## run the tests
 pages: venv ## walk the pages in a real browser (3 minutes; Debian: apt install chromium)
 	@TOCSIN_SLOW=1 $(BIN)/python -m pytest -m slow tests/service/web $(ARGS)
 
-spark: venv java17 ## Spark at length: processes killed, a real Kafka broker, the tutorial, real executors (10 minutes)
-	@TOCSIN_SLOW=1 $(BIN)/python -m pytest -m slow -n auto --maxprocesses $(JOBS) --dist worksteal tests/pipeline $(ARGS)
-	@TOCSIN_TEST_MASTER='local-cluster[2,1,1024]' $(BIN)/python -m pytest -k "definition or churn" tests/pipeline $(ARGS)
+kafka: venv java17 ## a real Kafka broker feeds and drains the pipeline, and the Spark tutorial runs (5 minutes)
+	@TOCSIN_SLOW=1 $(BIN)/python -m pytest -m slow tests/pipeline/test_kafka.py tests/pipeline/test_tutorial.py $(ARGS)
+
+spark: venv java17 ## Spark at length: processes killed, Kafka, the tutorial, the demo, real executors (15 minutes)
+	@TOCSIN_SLOW=1 $(BIN)/python -m pytest -m slow tests/pipeline $(ARGS)
+	@TOCSIN_TEST_MASTER='local-cluster[2,1,1024]' $(BIN)/python -m pytest -k definition tests/pipeline $(ARGS)
 
 slow: venv java17 ## what takes minutes: Spark killed, pages walked in Chromium, the API asked at length (20 minutes)
 	@TOCSIN_SLOW=1 $(BIN)/python -m pytest -m slow tests/pipeline/test_faults.py tests/pipeline/test_demo.py tests/service $(ARGS)

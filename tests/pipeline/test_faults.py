@@ -124,8 +124,8 @@ def executors_of(driver: int) -> list[int]:
 
 
 def workers_of(driver: int) -> list[int]:
-    """Return the Python workers that run tasks: the children of Spark's worker daemon."""
+    """Return the Python workers that run tasks, and not those that plan: the children of the daemon for tasks."""
     below = descendants_of(driver)
-    daemons = {pid for pid, command in below.items() if "worker_daemon" in command or "pyspark.daemon" in command}
+    daemons = {pid for pid, command in below.items() if "worker_daemon pyspark.worker" in command}
     every = processes()
     return [pid for pid in below if pid in every and every[pid][0] in daemons]
