@@ -33,6 +33,10 @@ def test_an_offer_over_http_tells_counts_to_its_publisher_and_values_to_the_subs
         assert meet.json()["matched"] is True
         other = await world.client("ada").post(f"/v1/subscriptions/{mine['id']}/meet", json={"offer": A2})
         assert other.status_code == 404
+        for wrong in ({}, {"event": 3}, {"event": {"event_type": ["x"]}}, {**A2, "rules": 5}, {**A2, "dynamic": []}):
+            answer = await world.client("bob").post(f"/v1/subscriptions/{mine['id']}/meet", json={"offer": wrong})
+            assert answer.status_code == 422, answer.text
+        assert (await world.client("bob").post(f"/v1/subscriptions/{mine['id']}/meet", json={"offer": LIVE})).is_success
 
     play(tmp_path, scenario, schema=SCHEMA)
 

@@ -83,9 +83,13 @@ class OfferDesk:
         return known
 
     def analyse(self, document: Mapping[str, Any], schema: Schema) -> Offer:
-        """Return a stored offer, bound to the programs of now; raises EventRejected."""
+        """Return the offer of a document, bound to the programs of now; raises EventRejected."""
+        if not is_offer(document):
+            message = 'an offer is an object such as {"event": {…}, "rules": ["age >= 40"], "dynamic": {"price": "…"}}'
+            raise EventRejected([Violation("not an object", None, message)])
+        whole = {key: value for key, value in document.items() if key != "ttl_seconds"}
         with self._lock:
-            return self._analysis(document["event"], schema).analyse(document)
+            return self._analysis(whole["event"], schema).analyse(whole)
 
 
 def _ttl_us(given: object) -> int:

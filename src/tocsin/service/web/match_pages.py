@@ -11,6 +11,7 @@ from tocsin.broker.union_types import two_sided
 from tocsin.service import reading
 from tocsin.service.web.recent import newest
 from tocsin.service.web.visit import Pages, Visit
+from tocsin.symmetric.unions import admit_static
 
 pages = Pages()
 _PER_PAGE = 50
@@ -53,5 +54,7 @@ async def why(visit: Visit) -> Response:
         both = await asyncio.to_thread(explain, found.seq, found.subscription, owner=visit.principal.name)
         return visit.page("why_met.html", match=found, text=text, told=both)
     schema, operators = visit.service.broker.schema, visit.service.broker.operators
-    told = await asyncio.to_thread(operators.explain, operators.bind(text, schema), schema.admit(found.event))
+    told = await asyncio.to_thread(
+        operators.explain, operators.bind(text, schema), admit_static(schema, dict(found.event))
+    )
     return visit.page("why.html", match=found, text=text, told=told)

@@ -23,6 +23,7 @@ from tocsin.service.web.overlaps import Overlap
 from tocsin.service.web.recent import hits, newest
 from tocsin.service.web.visit import Pages, Visit
 from tocsin.store.events import read_events
+from tocsin.symmetric.unions import admit_static
 
 pages = Pages()
 _PER_PAGE, _SAMPLE, _LOOKED_BACK, _LATELY = 50, 1000, 400, 200
@@ -194,7 +195,7 @@ def _recent(visit: Visit, found: SubscriptionView) -> tuple[list[Any], list[Any]
         kinds = document[EVENT_TYPE]
         if types and types.isdisjoint([kinds] if isinstance(kinds, str) else kinds):
             continue  # of another kind: neither a match nor near one
-        admitted = schema.admit(document)
+        admitted = admit_static(schema, document)
         entry: dict[str, Any] = {"seq": event.seq, "event": document, "at": instant(event.arrival_us)}
         if not bound.operators:  # an explanation takes far longer than an answer, and few are shown
             is_match = evaluate(bound, admitted)
