@@ -6,6 +6,7 @@ free port. Where Maven cannot be reached the test is skipped, and says so. TOCSI
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -36,6 +37,8 @@ FETCH_SECONDS = 240
 @pytest.fixture(scope="module")
 def jars() -> str:
     """Return the class path of Kafka's jars."""
+    if shutil.which("java") is None:
+        pytest.skip("Kafka needs Java, and there is none on the path")
     kept = JARS / f"kafka-{VERSION}.classpath"
     if kept.exists() and all(Path(jar).exists() for jar in kept.read_text().split(":")):
         return kept.read_text()
