@@ -6,6 +6,7 @@ A few examples an operation by default, the same ones every time; TOCSIN_SLOW=1 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -69,7 +70,13 @@ class Attacked:
                 return {"id": client.post("/v1/webhooks", json={"url": "http://127.0.0.1:9/"}).json()["id"]}
             if path.startswith("/v1/tokens/{"):
                 return {"id": client.post("/v1/tokens", json={"name": "one"}).json()["id"]}
-        return {"version": 1, "kind": "ADD_EVENT", "name": "bob"} if "{" in path else {}
+            if path.startswith("/v1/drafts/backfills/{"):
+                return {"id": client.post("/v1/drafts/backfills", json={"text": "car"}).json().get("id", 1)}
+            if path.startswith("/v1/dead-letters/{"):
+                lines = {"content": b'{"event_type": "car"}', "headers": {"content-type": "application/x-ndjson"}}
+                return {"seq": client.post("/v1/events?atomic=false", **lines).json()["items"][0]["seq"]}
+        others = {"kind": "ADD_EVENT", "name": "bob"}
+        return {name: others.get(name, 1) for name in re.findall(r"{(\w+)}", path)}
 
     def send(self, case: Any) -> None:
         """Ask, and hold the answer against the document."""
