@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.service.live import serving, wait_until
@@ -98,6 +101,14 @@ def test_command_of_the_pipeline_shows_no_secret(tmp_path: Path) -> None:
     assert TOKEN not in watch._environment().values()
 
 
+def test_attached_process_ends_when_whoever_started_it_is_gone() -> None:
+    waits = "from tocsin.service.attached import follow; follow(); import threading; threading.Event().wait(60)"
+    attached = subprocess.Popen([sys.executable, "-c", waits], stdin=subprocess.PIPE)
+    assert attached.stdin is not None
+    attached.stdin.close()
+    assert attached.wait(30) == -signal.SIGTERM
+
+
 def test_first_token_is_shown_once(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
         assert world.tokens["admin"].startswith("toc_")
@@ -110,15 +121,18 @@ def test_stopping_is_orderly(tmp_path: Path) -> None:
     found = Serving(str(tmp_path / "store.db"), TOCSIN_SHUTDOWN_SECONDS="5")
     found.start()
     assert found.process is not None
-    with Client(found.url, TOKEN) as client:
-        client.subscribe("question where title = 'a'", lease_seconds=600)
-        client.publish({**ITEM, "item": "1"})
-        stream = client.listen(start="oldest")
-        assert next(stream).event["item"] == "1"
-        found.process.send_signal(signal.SIGTERM)
-        assert found.process.wait(30) == 0
-    found.kill()
-    found.start()
-    with Client(found.url, TOKEN) as client:
-        assert [one.event["item"] for one in client.notifications(start="oldest").items] == ["1"]
-    found.kill()
+    try:
+        with Client(found.url, TOKEN) as client:
+            client.subscribe("question where title = 'a'", lease_seconds=600)
+            client.publish({**ITEM, "item": "1"})
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        url = f"{found.url}/v1/notifications/stream?start=oldest"
+        with httpx.stream("GET", url, headers=headers, timeout=30) as stream:
+            pieces = stream.iter_bytes()
+            while b'"item":"1"' not in next(pieces):
+                pass
+            found.process.send_signal(signal.SIGTERM)
+            assert b"".join(pieces).strip(b": ping\n") == b""  # it ends; were it broken off, this would raise
+        found.process.wait(30)
+    finally:
+        found.kill()
