@@ -27,7 +27,7 @@ def follow() -> None:
 
 def _follow() -> None:
     """Wait for the end of standard input, then ask this process to end, and make it."""
-    while sys.stdin.buffer.read(1024):
+    while os.read(0, 1024):  # not by sys.stdin, whose lock would be held when the interpreter ends
         pass
     os.kill(os.getpid(), signal.SIGTERM)
     threading.Event().wait(_PATIENCE_SECONDS)
