@@ -73,7 +73,10 @@ class Attacked:
             if path.startswith("/v1/drafts/backfills/{"):
                 return {"id": client.post("/v1/drafts/backfills", json={"text": "car"}).json().get("id", 1)}
             if path.startswith("/v1/dead-letters/{"):
-                lines = {"content": b'{"event_type": "car"}', "headers": {"content-type": "application/x-ndjson"}}
+                lines: dict[str, Any] = {
+                    "content": b'{"event_type": "car"}',
+                    "headers": {"content-type": "application/x-ndjson"},
+                }
                 return {"seq": client.post("/v1/events?atomic=false", **lines).json()["items"][0]["seq"]}
         others = {"kind": "ADD_EVENT", "name": "bob"}
         return {name: others.get(name, 1) for name in re.findall(r"{(\w+)}", path)}
