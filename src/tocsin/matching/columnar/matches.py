@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.index.jit import kernel
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -72,9 +74,27 @@ def joined(parts: Sequence[Matches], first: int, events: int) -> Matches:
     offset = np.zeros(events + 1, np.int64)
     np.cumsum(counts, out=offset[1:])
     objects = any(part.ids.dtype == object for part in parts)
-    ids = np.empty(int(offset[-1]), object if objects else np.int64)
     place = offset[:-1].copy()
+    if not objects:
+        numbers = np.empty(int(offset[-1]), np.result_type(np.int32, *(part.ids.dtype for part in parts)))
+        for part in parts:
+            put_beside(part.offset, part.ids, place, numbers)
+        return Matches(first, offset, numbers)
+    ids = np.empty(int(offset[-1]), object)
     for part in parts:
         ids[np.arange(len(part)) + np.repeat(place - part.offset[:-1], part.counts())] = part.ids
         place += part.counts()
     return Matches(first, offset, ids)
+
+
+@kernel
+def put_beside(
+    offset: npt.NDArray[np.int64], ids: npt.NDArray[Any], place: npt.NDArray[np.int64], target: npt.NDArray[Any]
+) -> None:
+    """Write the ids of each event from its place in the target on, and move its place behind them."""
+    for e in range(len(place)):
+        at = place[e]
+        for i in range(offset[e], offset[e + 1]):
+            target[at] = ids[i]
+            at += 1
+        place[e] = at
