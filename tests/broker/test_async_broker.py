@@ -16,6 +16,8 @@ NOT_AWAITED = {
     "on_lease_ending",
     "store",
     "schema",
+    "operators",
+    "matchmaking",
     "now",
     "index_stats",
     "save_index",

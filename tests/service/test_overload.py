@@ -8,12 +8,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.service.live import serving, wait_until
-from tests.service.test_killed import TOKEN
+from tests.service.test_killed import ITEM, TOKEN, Serving
 from tests.service.test_push import open_without_reading, publish, read, subscribe
 from tests.service.world import PASSWORD, World, play
+from tocsin.client import Client
 from tocsin.errors import StoreFailed
 from tocsin.service import publishing
 from tocsin.service.metrics import Metrics
@@ -113,3 +115,24 @@ def test_first_token_is_shown_once(tmp_path: Path) -> None:
         assert world.service.identities.first_admin() is None
 
     play(tmp_path, scenario)
+
+
+def test_stopping_is_orderly(tmp_path: Path) -> None:
+    found = Serving(str(tmp_path / "store.db"), TOCSIN_SHUTDOWN_SECONDS="5")
+    found.start()
+    assert found.process is not None
+    try:
+        with Client(found.url, TOKEN) as client:
+            client.subscribe("question where title = 'a'", lease_seconds=600)
+            client.publish({**ITEM, "item": "1"})
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        url = f"{found.url}/v1/notifications/stream?start=oldest"
+        with httpx.stream("GET", url, headers=headers, timeout=30) as stream:
+            pieces = stream.iter_bytes()
+            while b'"item":"1"' not in next(pieces):
+                pass
+            found.process.send_signal(signal.SIGTERM)
+            assert b"".join(pieces).strip(b": ping\n") == b""  # it ends; were it broken off, this would raise
+        found.process.wait(30)
+    finally:
+        found.kill()

@@ -55,6 +55,7 @@ class AsyncBroker:
     subscribe_all = _threaded(Broker.subscribe_all)
     renew = _threaded(Broker.renew)
     replace = _threaded(Broker.replace)
+    prepare = _threaded(Broker.prepare)
     pause = _threaded(Broker.pause)
     resume = _threaded(Broker.resume)
     unsubscribe = _threaded(Broker.unsubscribe)
