@@ -99,6 +99,32 @@ def test_threads_and_small_chunks_give_the_same_matches_in_order() -> None:
         assert [part.first for part in parts] == sorted(part.first for part in parts)
 
 
+@pytest.mark.parametrize("offset", [0, -500, 2**40], ids=["numbers", "small", "large"])
+@pytest.mark.parametrize("more", ["a >= {}", "a >= {} or b = {}", "a > {} and b > 5"])
+def test_tiers_together_find_what_each_finds_whatever_their_ids(offset: int, more: str) -> None:
+    schema = numbers("a", "b")
+    matcher = ColumnarMatcher(schema, merge_beside=False)
+    texts = {offset + id: f"a < {id % 100} and b >= {id % 7}" for id in range(1_000)}
+    for wave in (texts, {offset + 1_000 + id: more.format(id, id) for id in range(300)}, {offset + 1_300: "a > 90"}):
+        for id, text in wave.items():
+            matcher.subscribe(id, text)
+        matcher.match(schema.admit({"a": 1}))  # what waits becomes a tier
+        texts |= wave
+    matcher.remove(offset + 7)
+    del texts[offset + 7]
+    assert len(matcher.stats().tiers) > 1
+    alone = ColumnarMatcher(schema)
+    for id, text in texts.items():
+        alone.subscribe(str(id), text)
+    rng = np.random.default_rng(2)
+    batch = pa.RecordBatch.from_pydict({"a": rng.integers(0, 100, 700), "b": rng.integers(0, 10, 700)})
+    expected = [sorted(map(int, ids)) for part in alone.match_arrow(batch) for ids in part.lists()]
+    choices: list[dict[str, Any]] = [{}, {"threads": 2}, {"output_ids": 2_000}]
+    for options in choices:
+        found = [sorted(ids) for part in matcher.match_arrow(batch, **options) for ids in part.lists()]
+        assert found == expected, options
+
+
 def test_matches_become_arrow_lists_and_pairs() -> None:
     schema = numbers("a")
     matcher = ColumnarMatcher(schema)

@@ -167,17 +167,19 @@ def append_block(
 
 @lean_kernel
 def emit(
-    buffer: Bytes, directory: Directory, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s, first_event: int,
-    start: int, stop: int, bitmaps: Words, sparse: Int32s, runs: Runs, list_ends: Int32s, truth: Truth,
-    choice: Int32s, out: Numbers, ends: Int64s, counters: Int64s, room_needed: Int64s,
+    buffer: Bytes, directory: Directory, numbers: Numbers, beside_offset: Int64s, beside: Numbers, slots: Matrix,
+    simple: Atoms, offset: Int64s, codes: Int32s, first_event: int, start: int, stop: int, bitmaps: Words,
+    sparse: Int32s, runs: Runs, list_ends: Int32s, truth: Truth, choice: Int32s, out: Numbers, ends: Int64s,
+    counters: Int64s, room_needed: Int64s,
 ) -> int:  # fmt: skip
-    """Write the numbers of events start .. into out while they fit; return the first event not written.
+    """Write what is told (`numbers`, by row) of events start .. into out while it fits; return the first not written.
 
     ends[i + 1] is the end of event start + i in out. room_needed[0] is what the first event not written may need.
+    What other segments have found stands beside[beside_offset[e] : beside_offset[e + 1]], where there are any, and is
+    written before: one copy, where putting whole batches side by side later would take as long as all of this.
     """
     groups = int32_section(buffer, directory, Section.GROUPS)
     columns = int32_section(buffer, directory, Section.COLUMNS)
-    numbers = int32_section(buffer, directory, Section.NUMBERS)
     atoms = uint16_section(buffer, directory, Section.ATOMS)
     stripe_row = int32_section(buffer, directory, Section.STRIPE_ROW)
     stripe_data = int32_section(buffer, directory, Section.STRIPE_DATA)
@@ -202,10 +204,16 @@ def emit(
     p = np.int64(0)
     ends[0] = 0
     for e in range(start, stop):
-        need = np.int64(list_ends[2, e - first_event])
+        need, extra = np.int64(list_ends[2, e - first_event]), np.int64(0)
+        if len(beside_offset):
+            extra = beside_offset[e + 1] - beside_offset[e]
+            need += extra + 8
         if p + need > len(out):
             room_needed[0] = need
             return e
+        for i in range(0, extra, 8):
+            copy_8(beside, beside_offset[e] + i, out, p + i)
+        p += extra
         filled = False
         run = heads[e - first_event]
         while run >= 0:
@@ -237,13 +245,12 @@ def emit(
 
 @lean_kernel
 def match_one(
-    buffer: Bytes, directory: Directory, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s, truth: Truth,
-    visits: Words, tile: Matrix, own: Int64s, out: Numbers, counters: Int64s,
+    buffer: Bytes, directory: Directory, numbers: Numbers, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s,
+    truth: Truth, visits: Words, tile: Matrix, own: Int64s, out: Numbers, counters: Int64s,
 ) -> int:  # fmt: skip
     """Write the numbers that event 0 matches into out (which has room for all rows); return how many."""
     groups = int32_section(buffer, directory, Section.GROUPS)
     columns = int32_section(buffer, directory, Section.COLUMNS)
-    numbers = int32_section(buffer, directory, Section.NUMBERS)
     atoms = uint16_section(buffer, directory, Section.ATOMS)
     stripe_row = int32_section(buffer, directory, Section.STRIPE_ROW)
     stripe_data = int32_section(buffer, directory, Section.STRIPE_DATA)

@@ -178,17 +178,18 @@ def worth_a_tile(events: int, rows: int) -> bool:
 
 @lean_kernel
 def join(
-    buffer: Bytes, directory: Directory, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s, first_event: int,
-    last_event: int, visits: Words, n: int, words: Words, results: Words, pairs: Int32s, bitmaps: Words,
+    buffer: Bytes, directory: Directory, numbers: Int32s, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s,
+    first_event: int, last_event: int, visits: Words, n: int, words: Words, results: Words, pairs: Int32s, bitmaps: Words,
     sparse: Int32s, runs: Runs, list_ends: npt.NDArray[np.int32], tile: Matrix, totals: Int64s, counters: Int64s, needs: Int64s,
 ) -> int:  # fmt: skip
     """Evaluate visits[:n], sorted by block, into runs; return 0, or what to have more of (`needs` says how much).
 
     for block, events in groupby(visits): for row in block: matches[row] = {e for e in events if all atoms hold}
+
+    `numbers` has what is told of each row: the number of its subscription, or its id.
     """
     groups = int32_section(buffer, directory, Section.GROUPS)
     columns = int32_section(buffer, directory, Section.COLUMNS)
-    numbers = int32_section(buffer, directory, Section.NUMBERS)
     atoms = uint16_section(buffer, directory, Section.ATOMS)
     stripe_row = int32_section(buffer, directory, Section.STRIPE_ROW)
     stripe_data = int32_section(buffer, directory, Section.STRIPE_DATA)

@@ -22,15 +22,24 @@ from tocsin.compile.table import ConjunctionTable
 from tocsin.errors import UnknownSubscription
 from tocsin.index.build import Lifetimes
 from tocsin.index.encode import EventColumns, EventObjects, EventSource
+from tocsin.index.layout import Section
 from tocsin.index.subscription_index import ALWAYS, IndexStats, Lifetime, SubscriptionIndex
 from tocsin.index.tier import Tier
 from tocsin.language import BoundSubscription
 from tocsin.language.documents import BadLine
 from tocsin.matching.columnar.checks import Checks
 from tocsin.matching.columnar.code_text import predicate_text
+from tocsin.matching.columnar.finish import finisher_of
 from tocsin.matching.columnar.matches import Matches, in_sequence, joined
 from tocsin.matching.columnar.near_misses import near_misses
-from tocsin.matching.columnar.segment_matcher import SegmentMatcher, WorkCounters, visited_share
+from tocsin.matching.columnar.segment_matcher import (
+    NOTHING_BESIDE,
+    Beside,
+    SegmentMatcher,
+    WorkCounters,
+    beside_of,
+    visited_share,
+)
 from tocsin.matching.matcher import Matcher, SubscriptionId
 from tocsin.schema import Event, Schema, Value
 
@@ -244,12 +253,24 @@ class _TierReader:
 
     def match(self, coded: CodedBatch, source: EventSource, first: int, output_ids: int) -> Iterator[Matches]:
         """Yield the matches of coded events, the first of which is event `first` of the source."""
+        if self.tells_ids(coded):
+            yield from self.match_beside(coded, first, output_ids, NOTHING_BESIDE)
+            return
 
         def check(number: int, events: Int64s) -> npt.NDArray[np.bool_]:
             return self.checks.hold(source, number, events + first)
 
         for chunk in self.matcher().match(coded, check, output_ids):
             yield Matches(first + chunk.first, chunk.offset, self.ids(chunk.numbers))
+
+    def match_beside(self, coded: CodedBatch, first: int, output_ids: int, beside: Beside) -> Iterator[Matches]:
+        """Yield the matches of coded events together with what stands beside; for a tier that tells ids."""
+        for chunk in self.matcher().match(coded, None, output_ids, self.ids_of_rows, beside):
+            yield Matches(first + chunk.first, chunk.offset, chunk.numbers)
+
+    def tells_ids(self, coded: CodedBatch) -> bool:
+        """Return whether kernels can write ids at once for these events: small numbers, and nothing to finish."""
+        return self.ids_of_rows is not None and finisher_of(self.tier.segment, coded, None) is None
 
     def ids(self, numbers: npt.NDArray[np.int32]) -> npt.NDArray[Any]:
         """Return the ids of the subscriptions; in memory that the next call uses again, where they are integers."""
@@ -264,6 +285,17 @@ class _TierReader:
         found: npt.NDArray[Any] = buffer[: len(numbers)]
         np.take(ids, numbers, out=found, mode="clip")
         return found
+
+    @cached_property
+    def ids_of_rows(self) -> npt.NDArray[np.int32] | None:
+        """The id of each row; None where ids are no small numbers, or what is found needs finishing by its number."""
+        segment, ids = self.tier.segment, self._compact_ids
+        if segment.has_checks or len(segment.repeated):
+            return None
+        numbers: npt.NDArray[np.int32] = segment.section(Section.NUMBERS)
+        if ids is None:
+            return numbers
+        return ids.take(numbers, mode="clip") if ids.dtype == np.int32 and len(ids) else None
 
     @cached_property
     def _compact_ids(self) -> npt.NDArray[Any] | None:
@@ -287,21 +319,34 @@ def _match_tiers(
 ) -> Iterator[Matches]:
     """Yield the matches of all tiers, part by part of the events, so that no part becomes too large."""
     step = max(1, min(EVENTS_AT_ONCE, -(-source.size // threads)))
+    largest = max(range(len(readers)), key=lambda at: len(readers[at].tier.segment), default=0)
 
-    def run(start: int) -> Matches:
+    def run(start: int) -> Iterator[Matches]:
         stop = min(source.size, start + step)
         found = [
             reader.match_part(batch, source, start, stop, output_ids)
-            for reader, batch in zip(readers, coded, strict=True)
+            for at, (reader, batch) in enumerate(zip(readers, coded, strict=True))
+            if at != largest
         ]
-        return joined(found, start, stop - start)
+        small = joined(found, start, stop - start)
+        if not readers:
+            yield small
+            return
+        main, batch = readers[largest], coded[largest].part(start, stop)
+        if main.tells_ids(batch) and small.ids.dtype == np.int32:
+            yield from main.match_beside(batch, start, output_ids, beside_of(small.offset, small.ids))
+        else:
+            for part in main.match(batch, source, start, output_ids):
+                yield joined([part, small.part(part.first, len(part.offset) - 1)], part.first, len(part.offset) - 1)
 
     starts = range(0, source.size, step)
     if threads == 1:
-        yield from map(run, starts)
+        for start in starts:
+            yield from run(start)
         return
     with ThreadPoolExecutor(threads) as pool:
-        yield from pool.map(run, starts)
+        for parts in pool.map(lambda start: [part.copy() for part in run(start)], starts):
+            yield from parts
 
 
 def _one(number: int | None) -> Int64s | None:

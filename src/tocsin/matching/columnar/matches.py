@@ -29,6 +29,11 @@ class Matches:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def part(self, first: int, events: int) -> Matches:
+        """Return the matches of some of the events, in the same memory."""
+        offset = self.offset[first - self.first : first - self.first + events + 1]
+        return Matches(first, offset - offset[0], self.ids[offset[0] : offset[-1]])
+
     def copy(self) -> Matches:
         """Return the same in memory of its own."""
         return Matches(self.first, self.offset.copy(), self.ids.copy())

@@ -45,6 +45,29 @@ class MatchChunk(NamedTuple):
     numbers: npt.NDArray[np.int32]
 
 
+class Report(NamedTuple):
+    """What is written: of each row that an event matches, and beside it."""
+
+    told: npt.NDArray[np.int32]
+    beside_offset: npt.NDArray[np.int64]
+    beside: npt.NDArray[np.int32]
+
+
+class Beside(NamedTuple):
+    """What other segments found for the same events, as a chunk has it; `numbers` has eight more at its end."""
+
+    offset: npt.NDArray[np.int64]
+    numbers: npt.NDArray[np.int32]
+
+
+NOTHING_BESIDE = Beside(np.zeros(0, np.int64), np.zeros(8, np.int32))
+
+
+def beside_of(offset: npt.NDArray[np.int64], numbers: npt.NDArray[np.int32]) -> Beside:
+    """Return what others found, ready to stand beside."""
+    return Beside(offset, np.append(numbers, np.zeros(8, np.int32)))
+
+
 @dataclass(frozen=True, slots=True)
 class WorkCounters:
     """What matching did since the counters were reset."""
@@ -94,19 +117,26 @@ class SegmentMatcher:
         batch: CodedBatch,
         check: CheckCallback | None = None,
         output_numbers: int = DEFAULT_OUTPUT_NUMBERS,
+        told: npt.NDArray[np.int32] | None = None,
+        beside: Beside = NOTHING_BESIDE,
     ) -> Iterator[MatchChunk]:
-        """Yield the matches of all events in order, in chunks of at most output_numbers (or one event)."""
+        """Yield the matches of all events in order, in chunks of at most output_numbers (or one event).
+
+        `told` is what is told of each row instead of its subscription's number, and `beside` is told with it: both only
+        where nothing needs finishing (finish.py).
+        """
         if self._busy:  # who takes the chunks of another batch asks for this one meanwhile
-            yield from SegmentMatcher(self.segment).match(batch, check, output_numbers)
+            yield from SegmentMatcher(self.segment).match(batch, check, output_numbers, told, beside)
             return
         self._busy = True
         try:
             events = self.layout.lay_out(batch, self.workspace)
             finish = finisher_of(self.segment, batch, check)
+            report = Report(self.segment.section(Section.NUMBERS) if told is None else told, *beside)
             start = 0
             while start < batch.size:
-                stop = self._join(events, start, min(batch.size, start + self.workspace.block_events))
-                yield from self._emit(events, start, stop, output_numbers, finish)
+                stop = self._join(report.told, events, start, min(batch.size, start + self.workspace.block_events))
+                yield from self._emit(report, events, start, stop, output_numbers, finish)
                 start = stop
         finally:
             self._busy = False
@@ -115,11 +145,13 @@ class SegmentMatcher:
         """Return the numbers that the batch's only event matches; the array is reused by the next call."""
         work, segment = self.workspace, self.segment
         events = self.layout.lay_out(batch)  # not in the workspace, where a batch may be under way
+        numbers = segment.section(Section.NUMBERS)
         work.grow("out", segment.scalar(Scalar.ROWS) + 64)
         while True:
             n = match_one(
                 segment.buffer,
                 segment.directory,
+                numbers,
                 *events,
                 work.truth,
                 work.visits,
@@ -136,7 +168,7 @@ class SegmentMatcher:
             return work.out[:n]
         return finish(MatchChunk(0, np.array([0, n], np.int64), work.out[:n])).numbers
 
-    def _join(self, events: EventMatrix, start: int, stop: int) -> int:
+    def _join(self, told: npt.NDArray[np.int32], events: EventMatrix, start: int, stop: int) -> int:
         """Evaluate events from start into runs; return the end of the block of events that memory allows."""
         work, segment = self.workspace, self.segment
         needs = np.zeros(3, np.int64)
@@ -156,8 +188,8 @@ class SegmentMatcher:
             if work.list_ends.shape[1] < stop - start:
                 work.list_ends = np.zeros((3, stop - start), np.int32)
             short = join(
-                segment.buffer, segment.directory, *events, start, stop, visits, n, work.words, work.results,
-                work.pairs, work.bitmaps, work.sparse, work.runs, work.list_ends, work.tile, work.totals, work.counters, needs,
+                segment.buffer, segment.directory, told, *events, start, stop, visits, n, work.words,
+                work.results, work.pairs, work.bitmaps, work.sparse, work.runs, work.list_ends, work.tile, work.totals, work.counters, needs,
             )  # fmt: skip
             if short == 0:
                 return stop
@@ -180,6 +212,7 @@ class SegmentMatcher:
 
     def _emit(
         self,
+        report: Report,
         events: EventMatrix,
         first: int,
         stop: int,
@@ -192,8 +225,9 @@ class SegmentMatcher:
         start, room = first, output_numbers  # numbers that a chunk may hold; one event may need more
         while start < stop:
             end = emit(
-                segment.buffer, segment.directory, *events, first, start, stop, work.bitmaps, work.sparse, work.runs,
-                work.list_ends, work.truth, work.choice, work.out[:room], work.offset, work.counters, room_needed,
+                segment.buffer, segment.directory, report.told, report.beside_offset, report.beside, *events, first,
+                start, stop, work.bitmaps, work.sparse, work.runs, work.list_ends, work.truth, work.choice,
+                work.out[:room], work.offset, work.counters, room_needed,
             )  # fmt: skip
             if end < stop and len(work.out) < output_numbers and 4 * (end - start) < 3 * (stop - first):
                 # Rather a larger buffer than many small chunks.
