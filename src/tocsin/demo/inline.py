@@ -10,7 +10,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,35 +19,15 @@ from rich.table import Table
 
 from tocsin.demo.house import announced
 from tocsin.demo.open_house import OpenHouse
+from tocsin.demo.summary import DemoSummary
 
 LINE_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class InlineSummary:
-    """What the demo did; latencies of publishing over HTTP, matched and stored, in milliseconds."""
-
-    subscriptions: int
-    events: int
-    notifications: int
-    changes: int
-    setup_seconds: float
-    seconds: float
-    latency_p50_ms: float
-    latency_p95_ms: float
-    latency_p99_ms: float
-    checked_events: int
-    engine: str = "columnar"
-
-    @property
-    def events_per_second(self) -> float:
-        return self.events / self.seconds
 
 
 def run_inline(
     *, subscriptions: int, events: int, rate: int, seed: int, console: Console,
     open_house: Callable[[Path, int], OpenHouse],
-) -> InlineSummary:  # fmt: skip
+) -> DemoSummary:  # fmt: skip
     """Run the demo and print it; return its figures. Interrupted, it stops publishing and ends as always."""
     console.print(f"{announced(subscriptions, events, rate)}, matched by the service itself.\n", soft_wrap=True)
     begun = time.monotonic()
@@ -84,16 +63,16 @@ def _publish(house: OpenHouse, events: int, rate: int, console: Console) -> None
         publishing.result()
 
 
-def _summary(house: OpenHouse, setup_seconds: float, seconds: float) -> InlineSummary:
+def _summary(house: OpenHouse, setup_seconds: float, seconds: float) -> DemoSummary:
     found = house.notifications()
     checked = house.check(found)
     p50, p95, p99 = np.percentile(house.publish_ms or [0.0], [50, 95, 99]).tolist()
-    return InlineSummary(
-        house.live, house.published, found, house.changes, setup_seconds, seconds, p50, p95, p99, checked
+    return DemoSummary(
+        "columnar", house.live, house.published, found, house.changes, setup_seconds, seconds, p50, p95, p99, checked
     )
 
 
-def _print_summary(console: Console, summary: InlineSummary) -> None:
+def _print_summary(console: Console, summary: DemoSummary) -> None:
     table = Table(title="Summary", title_justify="left", show_header=False)
     table.add_row("subscriptions", f"{summary.subscriptions:,} live at the end; {summary.changes:,} changed meanwhile")
     table.add_row("events", f"{summary.events:,} in {summary.seconds:.1f} s: {summary.events_per_second:,.0f}/s")

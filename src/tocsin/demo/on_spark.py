@@ -12,7 +12,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from tocsin.demo.house import House, announced
+from tocsin.demo.summary import DemoSummary
 from tocsin.errors import TocsinError
 from tocsin.pipeline.display import figures_table
 from tocsin.pipeline.meter import Figures, Meter
@@ -39,31 +39,10 @@ WARM_UP_ROUNDS = 2
 LINE_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class SparkSummary:
-    """What the demo did; latencies from publishing to stored notifications, in milliseconds."""
-
-    subscriptions: int
-    events: int
-    notifications: int
-    changes: int
-    setup_seconds: float
-    seconds: float
-    latency_p50_ms: float
-    latency_p95_ms: float
-    latency_p99_ms: float
-    checked_events: int
-    engine: str = "spark"
-
-    @property
-    def events_per_second(self) -> float:
-        return self.events / self.seconds
-
-
 def run_on_spark(
     *, subscriptions: int, events: int, rate: int, seed: int, console: Console,
     open_house: Callable[[Path, int], House] = House,
-) -> SparkSummary:  # fmt: skip
+) -> DemoSummary:  # fmt: skip
     """Run the demo and print it; return its figures. Interrupted, it stops publishing and ends as always."""
     console.print(f"{announced(subscriptions, events, rate)}, matched on local Spark.\n", soft_wrap=True)
     begun = time.monotonic()
@@ -115,7 +94,7 @@ class _Running:
                 self._house.publish(WARM_UP_EVENTS)
                 self._drain(WARM_UP_SECONDS)
 
-    def run(self, threads: ThreadPoolExecutor, events: int, rate: int, *, setup_seconds: float) -> SparkSummary:
+    def run(self, threads: ThreadPoolExecutor, events: int, rate: int, *, setup_seconds: float) -> DemoSummary:
         """Publish, show what happens, stop, check."""
         warm, before = self._meter.figures().events, self._house.published
         started = time.monotonic()
@@ -135,8 +114,8 @@ class _Running:
             checked = house.check(figures.matches)
         latencies = np.array(self._meter.latencies_ms()[warm:] or [0.0])
         p50, p95, p99 = np.percentile(latencies, [50, 95, 99]).tolist()
-        summary = SparkSummary(
-            house.live, events, figures.matches, house.changes, setup_seconds, seconds, p50, p95, p99, checked
+        summary = DemoSummary(
+            "spark", house.live, events, figures.matches, house.changes, setup_seconds, seconds, p50, p95, p99, checked
         )
         _print_summary(self._console, summary)
         return summary
@@ -172,7 +151,7 @@ def _line(figures: Figures) -> str:
     )
 
 
-def _print_summary(console: Console, summary: SparkSummary) -> None:
+def _print_summary(console: Console, summary: DemoSummary) -> None:
     table = Table(title="Summary", title_justify="left", show_header=False)
     table.add_row("subscriptions", f"{summary.subscriptions:,} live at the end; {summary.changes:,} changed meanwhile")
     table.add_row("events", f"{summary.events:,} in {summary.seconds:.1f} s: {summary.events_per_second:,.0f}/s")
