@@ -177,6 +177,11 @@ class FolderIndex(OpenIndex):
             for part in self._matcher.match_source(EventColumns(columns, self._schema), seq=seq, arrival=arrival):
                 yield part.first, MatchLists(part.offset, part.ids)
 
+    def count_columns(self, columns: pa.RecordBatch, seq: Longs | None, arrival: Longs | None) -> Longs:
+        if not columns.num_rows or not self.segments:
+            return np.zeros(columns.num_rows, np.int64)
+        return self._matcher.count_arrow(columns, seq=seq, arrival=arrival)
+
     def _match(self, source: EventSource, seq: Longs | None, arrival: Longs | None) -> MatchLists:
         if not source.size or not self.segments:
             return MatchLists.of([()] * source.size, text=self._manifest.text_ids)

@@ -4,8 +4,8 @@
 
 Interpreted, every index is checked and every NumPy scalar keeps its type. The answers are compared with the plain
 meaning of the table, and printed as a checksum: the compiled kernels must print the same (test_interpreted.py). Coding
-of events, building, probing, the join, emission, single events, near misses, killing rows and reading a segment back
-all run.
+of events, building, probing, the join, emission, counting, single events, near misses, killing rows and reading a
+segment back all run.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ def run_shape(rng: np.random.Generator, shape: Shape, costs: PlanCosts) -> list[
             found.append(sorted(chunk.numbers[chunk.offset[i] : chunk.offset[i + 1]].tolist()))
     assert found == [matches_of(table, codes) for codes in events], shape
     answers: list[object] = [found]
+    if not len(segment.repeated):
+        assert matcher.count(batch).tolist() == [len(numbers) for numbers in found], shape
     for codes, expected in zip(events[:5], found[:5], strict=True):
         one = coded(table, [codes])
         assert sorted(matcher.match_one(one).tolist()) == expected, shape

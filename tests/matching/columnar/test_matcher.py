@@ -13,7 +13,8 @@ from tests.strategies.worlds import random_event, random_schema, random_subscrip
 from tocsin.bench.workloads import market
 from tocsin.errors import BadValue, UnknownSubscription
 from tocsin.index.encode import EventObjects
-from tocsin.language import bind, explain
+from tocsin.index.subscription_index import Lifetime
+from tocsin.language import bind, explain, parse
 from tocsin.matching.columnar.matcher import ColumnarMatcher
 from tocsin.schema import EventType, NumericDomain, Schema, TypeAttribute
 from tocsin.schema.examples import load_example
@@ -123,6 +124,36 @@ def test_tiers_together_find_what_each_finds_whatever_their_ids(offset: int, mor
     for options in choices:
         found = [sorted(ids) for part in matcher.match_arrow(batch, **options) for ids in part.lists()]
         assert found == expected, options
+
+
+@pytest.mark.parametrize("finished", [False, True], ids=["as they are", "to be finished"])
+def test_counts_are_those_of_the_matches_over_all_tiers(finished: bool) -> None:
+    schema = numbers("a", "b")
+    matcher = ColumnarMatcher(schema, merge_beside=False)
+    for id in range(2_000):
+        other = f" or b = {id % 11}" if finished else ""
+        matcher.subscribe(id, f"a = {id % 7} and b > {id % 50}{other}")
+    matcher.index.merge(everything=True)
+    for id in range(2_000, 2_300):
+        matcher.subscribe(id, f"b < {id % 40}")
+    for id in range(0, 2_300, 5):
+        matcher.remove(id)
+    batch = pa.RecordBatch.from_pydict({"a": [row % 9 for row in range(500)], "b": [row % 60 for row in range(500)]})
+    expected = np.concatenate([part.counts() for part in matcher.match_arrow(batch)])
+    assert expected.sum() > 0
+    before = matcher.work.matches
+    assert matcher.count_arrow(batch).tolist() == expected.tolist()
+    assert matcher.work.matches - before == expected.sum()
+    assert matcher.count_arrow(batch.slice(0, 0)).tolist() == []
+
+
+def test_counts_are_as_of_a_seq() -> None:
+    matcher = ColumnarMatcher(numbers("a"))
+    bound = bind(parse("a > 1"), matcher.schema)
+    for id in range(10):
+        matcher.add(id, bound, Lifetime(created=id))
+    batch = pa.RecordBatch.from_pydict({"a": [5, 5, 0, 5]})
+    assert matcher.count_arrow(batch, seq=np.array([3, 7, 20, 20])).tolist() == [3, 7, 0, 10]
 
 
 def test_matches_become_arrow_lists_and_pairs() -> None:

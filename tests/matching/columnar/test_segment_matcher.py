@@ -47,6 +47,8 @@ def test_matches_are_those_that_the_table_means(shape: Any, costs: Any) -> None:
     expected = [matches_of(table, codes, event) for event, codes in enumerate(events)]
     matcher = SegmentMatcher(segment)
     assert batch_answers(matcher, coded(table, events)) == expected
+    if not segment.has_checks and not len(segment.repeated):
+        assert matcher.count(coded(table, events)).tolist() == [len(numbers) for numbers in expected]
     for event, codes in enumerate(events[:40]):
 
         def check(number: int, events: Any, event: int = event) -> Any:
@@ -64,6 +66,40 @@ def test_repeated_events_share_tiles_and_give_equal_answers() -> None:
     answers = batch_answers(matcher, coded(table, events))
     assert answers == [matches_of(table, codes) for codes in events[:3]] * 70
     assert matcher.counters().tiles > 0
+
+
+@pytest.mark.parametrize("repeats", [1, 2, 70])
+@pytest.mark.parametrize("costs", [EAGER, PlanCosts()], ids=["clusters", "root"])
+def test_counts_are_those_of_the_matches(repeats: int, costs: Any) -> None:
+    rng = np.random.default_rng(15)
+    shape = Shape(subscriptions=4000, columns=5, constants=6, generic=0.02, multiple=0.2, disjunctions=0.0)
+    table = random_table(rng, shape)
+    segment = build_segment(table, costs=costs)
+    events = random_events(rng, table, 12) * repeats
+    matcher = SegmentMatcher(segment)
+    expected = [len(matches_of(table, codes)) for codes in events[:12]] * repeats
+    assert matcher.count(coded(table, events)).tolist() == expected
+    assert sum(expected) > 0
+    work = matcher.counters()
+    assert work.tiles > 0
+    assert work.direct_rows > 0 or costs is not EAGER
+    segment.kill(np.arange(0, 4000, 3))
+    left = [sum(number % 3 > 0 for number in matches_of(table, codes)) for codes in events[:12]] * repeats
+    assert matcher.count(coded(table, events)).tolist() == left
+
+
+def test_counting_while_a_batch_is_under_way_leaves_it_alone() -> None:
+    rng = np.random.default_rng(16)
+    table = random_table(rng, Shape(subscriptions=500, disjunctions=0.0))
+    batch = coded(table, random_events(rng, table, 100))
+    matcher = SegmentMatcher(build_segment(table))
+    whole = batch_answers(matcher, batch)
+    matcher.workspace.out = np.zeros(600, np.int32)
+    found: list[list[int]] = []
+    for chunk in matcher.match(batch, output_numbers=600):
+        assert matcher.count(batch).tolist() == [len(numbers) for numbers in whole]
+        found += [sorted(chunk.numbers[a:b].tolist()) for a, b in zip(chunk.offset, chunk.offset[1:], strict=False)]
+    assert found == whole
 
 
 def test_small_output_chunks_change_nothing() -> None:

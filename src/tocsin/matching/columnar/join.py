@@ -21,7 +21,6 @@ import numpy.typing as npt
 
 from tocsin.index.jit import helper, inlined, lean_kernel
 from tocsin.index.layout import (
-    EQ,
     SCALARS,
     Bytes,
     Directory,
@@ -31,22 +30,10 @@ from tocsin.index.layout import (
     uint8_section,
     uint16_section,
 )
-from tocsin.index.rows import SMALL_BLOCK
 from tocsin.matching.columnar.bits import ONE, Words, count_ones, count_zeros, transpose
 from tocsin.matching.columnar.events import Matrix
-from tocsin.matching.columnar.fill import (
-    Atoms,
-    Int32s,
-    Int64s,
-    clear_dense_words,
-    clear_simple_words,
-    clear_some_simple_words,
-    fill_dense_words,
-    fill_local_words,
-    fill_simple_words,
-    fill_some_simple_words,
-    tile_mask,
-)
+from tocsin.matching.columnar.fill import Atoms, Int32s, Int64s
+from tocsin.matching.columnar.tile import clear_tile, fill_tile, listed_after, worth_a_tile
 from tocsin.matching.columnar.workspace import CHUNK_ROWS
 
 Runs = npt.NDArray[np.int32]
@@ -170,12 +157,6 @@ def bitmap_stride(words: int) -> int:
     return words if words < 16 else (((words + 7) >> 3) | 1) << 3
 
 
-@helper
-def worth_a_tile(events: int, rows: int) -> bool:
-    """Return whether a tile costs less than testing each row for each event."""
-    return rows >= SMALL_BLOCK and events >= 3 and events * rows > 300
-
-
 @lean_kernel
 def join(
     buffer: Bytes, directory: Directory, numbers: Int32s, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s,
@@ -254,34 +235,14 @@ def join(
                     room[event] += rows
                 i += m
                 continue
-            words[1] = tile_mask(m)
             for z in range(m):
                 events[z] = np.int64(visits[i + z] & np.uint64(0xFFFFFFFF))
-            # Simple groups come first in the list. Where a block uses most of them, filling all is cheapest.
-            first_dense, simple_used = np.int64(block_dense[block]), np.int64(0)
-            while (
-                first_dense + simple_used < block_dense[block + 1]
-                and dense_list[first_dense + simple_used] < all_simple
-            ):
-                simple_used += 1
-            whole = 2 * simple_used >= all_simple and simple_used > 0
-            if whole:
-                fill_simple_words(words, simple, events, m, all_simple)
-                first_dense += simple_used
-            for z in range(first_dense, block_dense[block + 1]):
-                g = np.int64(dense_list[z])
-                if g < all_simple:
-                    fill_some_simple_words(words, simple, g, events, m)
-                else:
-                    fill_dense_words(words, groups[4 * g : 4 * g + 4], columns, slots, offset, codes, events, m)
-            first_value = local_start[block_local[block]]
-            for z in range(block_local[block], block_local[block + 1]):
-                g = np.int64(local_group[z])
-                fill_local_words(
-                    words, dense_atoms + local_start[z] - first_value, groups[4 * g + 1], groups[4 * g], local_value,
-                    np.int64(local_start[z]), np.int64(local_start[z + 1] - local_start[z]), columns, slots, offset,
-                    codes, generic, set_offset, set_low, set_high, events, m, limits, ranks,
-                )  # fmt: skip
+            first_dense = listed_after(block_dense, dense_list, block, all_simple)
+            fill_tile(
+                words, first_dense, groups, columns, block_dense, dense_list, block_local, local_group, local_start,
+                local_value, generic, set_offset, set_low, set_high, dense_atoms, all_simple, slots, simple, offset,
+                codes, block, events, m, limits, ranks,
+            )  # fmt: skip
             counters[TILES] += 1
             counters[TILE_ROWS] += rows
             s = np.int64(block_stripe[block])
@@ -335,13 +296,9 @@ def join(
                     used_bitmaps += 64 * stride
                     used_sparse += dense
                 row += chunk
-            if whole:
-                clear_simple_words(words, simple, events, m, all_simple)
-            for z in range(first_dense, block_dense[block + 1]):
-                g = np.int64(dense_list[z])
-                if g < all_simple:
-                    clear_some_simple_words(words, simple, g, events, m)
-                elif groups[4 * g + 1] == EQ:
-                    clear_dense_words(words, groups[4 * g : 4 * g + 4], columns, slots, offset, codes, events, m)
+            clear_tile(
+                words, first_dense, groups, columns, block_dense, dense_list, all_simple, slots, simple, offset, codes, block,
+                events, m,
+            )  # fmt: skip
             i += m
     return 0

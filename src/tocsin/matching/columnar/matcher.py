@@ -192,6 +192,20 @@ class ColumnarMatcher(Matcher):
             yield part
         self._count_work()
 
+    def count_arrow(self, batch: pa.RecordBatch, *, seq: Int64s | None = None, arrival: Int64s | None = None) -> Int64s:
+        """Return how many subscriptions each row of a record batch satisfies: faster than finding out which."""
+        source = EventColumns(batch, self.schema)
+        if source.size >= SAMPLE:
+            self.index.sample = source.sample(SAMPLE)
+        events = self.code(source, seq, arrival, raw=True)
+        counts = np.zeros(source.size, np.int64)
+        for reader, coded in zip(events.readers, events.coded, strict=True):
+            counts += reader.count(coded, source)
+        self.work.events += source.size
+        self.work.matches += int(counts.sum())
+        self._count_work()
+        return counts
+
     def near_misses(self, event: Event, limit: int = 100) -> list[NearMatch]:
         """Return subscriptions that the event fails by exactly one predicate, with that predicate and the actual values.
 
@@ -262,6 +276,16 @@ class _TierReader:
 
         for chunk in self.matcher().match(coded, check, output_ids):
             yield Matches(first + chunk.first, chunk.offset, self.ids(chunk.numbers))
+
+    def count(self, coded: CodedBatch, source: EventSource) -> Int64s:
+        """Return how many subscriptions each of the source's events matches."""
+        segment = self.tier.segment
+        if finisher_of(segment, coded, None) is None:
+            return self.matcher().count(coded)
+        counts = np.zeros(source.size, np.int64)
+        for part in self.match(coded, source, 0, OUTPUT_IDS):
+            counts[part.first : part.first + len(part.offset) - 1] = part.counts()
+        return counts
 
     def match_beside(self, coded: CodedBatch, first: int, output_ids: int, beside: Beside) -> Iterator[Matches]:
         """Yield the matches of coded events together with what stands beside; for a tier that tells ids."""

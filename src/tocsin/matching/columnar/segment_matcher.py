@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.index.layout import Scalar, Section
+from tocsin.matching.columnar.count import count
 from tocsin.matching.columnar.emit import emit, match_one
 from tocsin.matching.columnar.events import EventLayout, EventMatrix
 from tocsin.matching.columnar.finish import CheckCallback, finisher_of
@@ -27,11 +28,13 @@ if TYPE_CHECKING:
 
     from tocsin.index.coded_batch import CodedBatch
     from tocsin.index.segment import Segment
+    from tocsin.matching.columnar.bits import Words
 
 DEFAULT_OUTPUT_NUMBERS = 1 << 24
 # Large enough that a cluster sees a whole tile of a block of events: 64 MB.
 BITMAP_WORDS = 1 << 23
 SMALLEST_EVENT_BLOCK = 64
+COUNTED_AT_ONCE = 1 << 15  # events
 
 
 class MatchChunk(NamedTuple):
@@ -168,25 +171,48 @@ class SegmentMatcher:
             return work.out[:n]
         return finish(MatchChunk(0, np.array([0, n], np.int64), work.out[:n])).numbers
 
+    def count(self, batch: CodedBatch) -> npt.NDArray[np.int64]:
+        """Return how many subscriptions each event matches; only where nothing needs finishing (finish.py)."""
+        work, segment = Workspace() if self._busy else self.workspace, self.segment
+        events = self.layout.lay_out(batch, work)
+        found = np.empty(batch.size, np.int64)
+        work.grow("out", segment.scalar(Scalar.ROWS) + 64)
+        for start in range(0, batch.size, COUNTED_AT_ONCE):
+            stop = min(batch.size, start + COUNTED_AT_ONCE)
+            visits, n = self._visits(work, events, start, stop)
+            work.grow("runs", n)
+            count(
+                segment.buffer, segment.directory, segment.section(Section.NUMBERS), *events, start, stop, visits, n,
+                work.words, work.results, work.runs, work.list_ends, work.tile, work.planes, work.truth, work.out,
+                found[start:stop], work.counters,
+            )  # fmt: skip
+        return found
+
+    def _visits(self, work: Workspace, events: EventMatrix, start: int, stop: int) -> tuple[Words, int]:
+        """Return the visits of events, sorted by block, and how many these are."""
+        segment = self.segment
+        work.grow("visits", 2 * (stop - start) + 2)
+        while True:
+            n = probe(
+                segment.buffer, segment.directory, events.slots, events.offset, events.codes, start, stop, work.tile,
+                work.keys, work.visits,
+            )  # fmt: skip
+            if n >= 0:
+                break
+            work.grow("visits", len(work.visits) + 1)
+        work.grow("spare", len(work.visits))
+        if work.list_ends.shape[1] < stop - start:
+            work.list_ends = np.zeros((3, stop - start), np.int32)
+        root = self._root_blocks * (stop - start)
+        return (work.visits, work.spare)[group(work.visits, work.spare, root, n)], n
+
     def _join(self, told: npt.NDArray[np.int32], events: EventMatrix, start: int, stop: int) -> int:
         """Evaluate events from start into runs; return the end of the block of events that memory allows."""
         work, segment = self.workspace, self.segment
         needs = np.zeros(3, np.int64)
         limit = BITMAP_WORDS
         while True:
-            work.grow("visits", 2 * (stop - start) + 2)
-            n = probe(
-                segment.buffer, segment.directory, events.slots, events.offset, events.codes, start, stop, work.tile,
-                work.keys, work.visits,
-            )  # fmt: skip
-            if n < 0:
-                work.grow("visits", len(work.visits) + 1)
-                continue
-            work.grow("spare", len(work.visits))
-            root = self._root_blocks * (stop - start)
-            visits = (work.visits, work.spare)[group(work.visits, work.spare, root, n)]
-            if work.list_ends.shape[1] < stop - start:
-                work.list_ends = np.zeros((3, stop - start), np.int32)
+            visits, n = self._visits(work, events, start, stop)
             short = join(
                 segment.buffer, segment.directory, told, *events, start, stop, visits, n, work.words,
                 work.results, work.pairs, work.bitmaps, work.sparse, work.runs, work.list_ends, work.tile, work.totals, work.counters, needs,

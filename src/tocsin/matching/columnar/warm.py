@@ -46,6 +46,10 @@ def warm() -> None:
     matcher.near_misses(admitted[0])
     batch = pa.RecordBatch.from_pydict({"a": np.arange(300) % 9, "b": np.arange(300) / 2})
     list(matcher.match_arrow(batch, seq=np.arange(300)))
+    plain = ColumnarMatcher(schema)
+    for number in range(100):
+        plain.add(number, bind(parse(f"a = {number % 9} and b > {number}"), schema))
+    plain.count_arrow(batch)
     for number in range(100):
         matcher.remove(number)
         matcher.remove(number + 100, seq=5)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 CHUNK_ROWS = 8192
 RUN_FIELDS = 4
+PLANES = 32
 
 
 class Workspace:
@@ -30,6 +31,7 @@ class Workspace:
         self.sparse = np.zeros(1 << 16, np.int32)
         self.runs = np.zeros((1 << 14, RUN_FIELDS), np.int32)
         self.tile = np.zeros((4, 65), np.int32)  # of one tile: events, limits, ranks, counts
+        self.planes = np.zeros(PLANES, np.uint64)  # of one tile, bit by bit: how many rows each event matches
         self.totals = np.zeros(CHUNK_ROWS // 64 + 1, np.int64)  # of each 64 rows of a chunk: the bits of its results
         self.choice = np.zeros((2, CHUNK_ROWS // 64 + 1), np.int32)  # words of a bitmap: with few bits, with many
         self.keys = np.zeros(64, np.int64)  # of a few events, in one schema

@@ -1,0 +1,233 @@
+"""Counting: how many rows each event matches, without telling which.
+
+As in the join, a row's matches of a tile are the AND of the words of its atoms. The words are added up bit by bit: bit e
+of planes[k] is bit k of the count of event e, and carry-save adders take 16 words at a time, some four operations a word.
+No bitmap is written, turned or decoded, so that counting takes a fraction of the time of matching, and no memory.
+Only where every row is a subscription of its own, and live: what needs finishing (finish.py) is matched, then counted.
+"""
+
+# Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
+# mypy: disable-error-code="arg-type, assignment, operator, return-value, no-any-return, call-arg, unreachable, var-annotated, no-untyped-call, attr-defined, call-overload, misc"
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.index.jit import helper, inlined, lean_kernel
+from tocsin.index.layout import (
+    SCALARS,
+    TRUE_ATOM,
+    Bytes,
+    Directory,
+    Scalar,
+    Section,
+    int32_section,
+    uint8_section,
+    uint16_section,
+)
+from tocsin.matching.columnar.bits import ONE, Numbers, Words
+from tocsin.matching.columnar.emit import append_block
+from tocsin.matching.columnar.events import Matrix
+from tocsin.matching.columnar.fill import (
+    Atoms,
+    Int32s,
+    Int64s,
+    Truth,
+    clear_dense_truth,
+    fill_dense_truth,
+    set_simple_truth,
+)
+from tocsin.matching.columnar.join import DIRECT, TILE_ROWS, TILES, VISITS, WORDS, Runs, add_run
+from tocsin.matching.columnar.tile import clear_tile, fill_tile, listed_after, worth_a_tile
+from tocsin.matching.columnar.workspace import PLANES
+
+ROWS_AT_ONCE = 1024  # whose words stay in the first cache between being made and being added
+
+
+@helper
+def and_into(results: Words, first: int, words: Words, atoms: Atoms, data: int, width: int, rows: int) -> None:
+    """results[first + r] = AND of words[atom] over the atoms of row r."""
+    at, step = np.uint64(data), np.uint64(width)
+    one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+    start, end = np.uint64(first), np.uint64(first + rows)
+    if width == 2:
+        for r in range(start, end):
+            results[r] = words[atoms[at]] & words[atoms[at + one]]
+            at += step
+    elif width == 3:
+        for r in range(start, end):
+            results[r] = words[atoms[at]] & words[atoms[at + one]] & words[atoms[at + two]]
+            at += step
+    elif width == 4:
+        for r in range(start, end):
+            results[r] = words[atoms[at]] & words[atoms[at + one]] & words[atoms[at + two]] & words[atoms[at + three]]
+            at += step
+    else:
+        for r in range(start, end):
+            word = words[atoms[at]] & words[atoms[at + one]] & words[atoms[at + two]] & words[atoms[at + three]]
+            for z in range(four, step):
+                word &= words[atoms[at + z]]
+            results[r] = word
+            at += step
+
+
+@inlined
+def sum_of(a: np.uint64, b: np.uint64, c: np.uint64) -> np.uint64:
+    """Return the low bits of a + b + c, bit by bit."""
+    return a ^ b ^ c
+
+
+@inlined
+def carry_of(a: np.uint64, b: np.uint64, c: np.uint64) -> np.uint64:
+    """Return the high bits of a + b + c, bit by bit."""
+    return (a & b) | ((a ^ b) & c)
+
+
+@helper
+def add_words(results: Words, rows: int, planes: Words) -> None:
+    """Add results[:rows] to the counts; results is zero from there to the next multiple of 16."""
+    ones, twos, fours, eights = planes[0], planes[1], planes[2], planes[3]
+    for at in range(np.uint64(0), np.uint64(rows), np.uint64(16)):
+        eight_a, four_a, two_a = np.uint64(0), np.uint64(0), np.uint64(0)
+        for half in range(np.uint64(2)):
+            for quarter in range(np.uint64(2)):
+                w = at + half * np.uint64(8) + quarter * np.uint64(4)
+                a, b = results[w], results[w + ONE]
+                two_a = carry_of(ones, a, b)
+                ones = sum_of(ones, a, b)
+                a, b = results[w + np.uint64(2)], results[w + np.uint64(3)]
+                two_b = carry_of(ones, a, b)
+                ones = sum_of(ones, a, b)
+                four_b = carry_of(twos, two_a, two_b)
+                twos = sum_of(twos, two_a, two_b)
+                if quarter == 0:
+                    four_a = four_b
+                else:
+                    eight_b = carry_of(fours, four_a, four_b)
+                    fours = sum_of(fours, four_a, four_b)
+                    if half == 0:
+                        eight_a = eight_b
+                    else:
+                        carry = carry_of(eights, eight_a, eight_b)
+                        eights = sum_of(eights, eight_a, eight_b)
+                        k = np.uint64(4)
+                        while carry:
+                            left = planes[k] & carry
+                            planes[k] ^= carry
+                            carry = left
+                            k += ONE
+    planes[0], planes[1], planes[2], planes[3] = ones, twos, fours, eights
+
+
+@helper
+def take_counts(planes: Words, rows: int, events: Int32s, m: int, first_event: int, counts: Int64s) -> None:
+    """Add the counts of a tile of so many rows to those of its events, and set the planes to zero."""
+    for k in range(np.uint64(PLANES)):
+        if rows >> k == 0:
+            break
+        plane = planes[k]
+        for e in range(np.uint64(m)):
+            counts[events[e] - first_event] += np.int64(((plane >> e) & ONE) << k)
+        planes[k] = np.uint64(0)
+
+
+@lean_kernel
+def count(
+    buffer: Bytes, directory: Directory, numbers: Numbers, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s,
+    first_event: int, last_event: int, visits: Words, n: int, words: Words, results: Words, runs: Runs,
+    list_ends: npt.NDArray[np.int32], tile: Matrix, planes: Words, truth: Truth, out: Numbers, counts: Int64s,
+    counters: Int64s,
+) -> None:  # fmt: skip
+    """Write how many rows each event matches to counts; visits[:n] are sorted by block, and runs has room for n.
+
+    `out` has room for the numbers of the largest block, which are written where rows are tested one by one.
+    """
+    groups = int32_section(buffer, directory, Section.GROUPS)
+    columns = int32_section(buffer, directory, Section.COLUMNS)
+    atoms = uint16_section(buffer, directory, Section.ATOMS)
+    stripe_row = int32_section(buffer, directory, Section.STRIPE_ROW)
+    stripe_data = int32_section(buffer, directory, Section.STRIPE_DATA)
+    stripe_width = uint8_section(buffer, directory, Section.STRIPE_WIDTH)
+    block_stripe = int32_section(buffer, directory, Section.BLOCK_STRIPE)
+    block_local = int32_section(buffer, directory, Section.BLOCK_LOCAL)
+    block_dense = int32_section(buffer, directory, Section.BLOCK_DENSE)
+    local_group = uint16_section(buffer, directory, Section.LOCAL_GROUP)
+    local_start = int32_section(buffer, directory, Section.LOCAL_START)
+    local_value = int32_section(buffer, directory, Section.LOCAL_VALUE)
+    dense_list = uint16_section(buffer, directory, Section.DENSE_LIST)
+    generic = int32_section(buffer, directory, Section.GENERIC)
+    set_offset = int32_section(buffer, directory, Section.SET_OFFSET)
+    set_low = int32_section(buffer, directory, Section.SET_LOW)
+    set_high = int32_section(buffer, directory, Section.SET_HIGH)
+    lead_stripe = int32_section(buffer, directory, Section.LEAD_STRIPE)
+    lead_start = int32_section(buffer, directory, Section.LEAD_START)
+    lead_row = int32_section(buffer, directory, Section.LEAD_ROW)
+    dense_atoms = directory[SCALARS + Scalar.DENSE_ATOMS]
+    dense_groups = directory[SCALARS + Scalar.GROUPS]
+    all_simple = directory[SCALARS + Scalar.SIMPLE_GROUPS]
+    heads, tails = list_ends[0], list_ends[1]
+    heads[: last_event - first_event] = -1
+    counts[: last_event - first_event] = 0
+    events, limits, ranks = tile[0], tile[1], tile[2]
+    used_runs = np.int64(0)
+    words[0] = np.uint64(0)
+    i = 0
+    while i < n:
+        block, j = np.int64(visits[i] >> np.uint64(32)), i + 1
+        while j < n and np.int64(visits[j] >> np.uint64(32)) == block:
+            j += 1
+        counters[VISITS] += j - i
+        rows = np.int64(stripe_row[block_stripe[block + 1]] - stripe_row[block_stripe[block]])
+        while i < j:
+            m = min(64, j - i)
+            if not worth_a_tile(m, rows):
+                for z in range(i, i + m):
+                    event = np.int64(visits[z] & np.uint64(0xFFFFFFFF)) - first_event
+                    used_runs = add_run(runs, used_runs, heads, tails, event, 0, DIRECT, block)
+                i += m
+                continue
+            for z in range(m):
+                events[z] = np.int64(visits[i + z] & np.uint64(0xFFFFFFFF))
+            first_dense = listed_after(block_dense, dense_list, block, all_simple)
+            fill_tile(
+                words, first_dense, groups, columns, block_dense, dense_list, block_local, local_group, local_start,
+                local_value, generic, set_offset, set_low, set_high, dense_atoms, all_simple, slots, simple, offset,
+                codes, block, events, m, limits, ranks,
+            )  # fmt: skip
+            counters[TILES] += 1
+            counters[TILE_ROWS] += rows
+            for s in range(block_stripe[block], block_stripe[block + 1]):
+                width, data = np.int64(stripe_width[s]), np.int64(stripe_data[s])
+                left = np.int64(stripe_row[s + 1] - stripe_row[s])
+                counters[WORDS] += left * width
+                while left:
+                    part = min(left, ROWS_AT_ONCE)
+                    and_into(results, 0, words, atoms, data, width, part)
+                    results[part : (part + 15) // 16 * 16] = np.uint64(0)
+                    add_words(results, part, planes)
+                    data += part * width
+                    left -= part
+            take_counts(planes, rows, events, m, first_event, counts)
+            clear_tile(
+                words, first_dense, groups, columns, block_dense, dense_list, all_simple, slots, simple, offset, codes,
+                block, events, m,
+            )  # fmt: skip
+            i += m
+    truth[TRUE_ATOM] = 1
+    for e in range(first_event, last_event):
+        run = heads[e - first_event]
+        if run < 0:
+            continue
+        set_simple_truth(truth, simple, e, 1)
+        fill_dense_truth(truth, groups, all_simple, dense_groups, columns, slots, offset, codes, e)
+        while run >= 0:
+            counts[e - first_event] += append_block(
+                groups, columns, numbers, atoms, stripe_row, stripe_data, stripe_width, block_stripe, block_local,
+                local_group, local_start, local_value, generic, set_offset, set_low, set_high, lead_stripe, lead_start,
+                lead_row, dense_atoms, slots, offset, codes, e, np.int64(runs[run, 3]), truth, out, np.int64(0),
+                counters,
+            )  # fmt: skip
+            run = runs[run, 0]
+        set_simple_truth(truth, simple, e, 0)
+        clear_dense_truth(truth, groups, all_simple, dense_groups, columns, slots, offset, codes, e)
