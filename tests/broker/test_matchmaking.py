@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tocsin.broker import Broker, BrokerSettings
-from tocsin.errors import BindError, EventRejected, NotSupported, UnknownNotification, UnknownOffer, UnknownSubscription
+from tocsin.errors import BindError, EventRejected, UnknownNotification, UnknownOffer, UnknownSubscription
 from tocsin.language.formula import FLOAT, INT
 from tocsin.schema import Schema, Union
 from tocsin.schema.examples import load_example
@@ -153,14 +153,31 @@ def test_a_bad_offer_is_refused_with_all_that_is_wrong(broker: Broker) -> None:
     assert len(broker.dead_letters(publisher="b")) == 1
 
 
-def test_the_pipeline_does_not_take_offers(place: Path) -> None:
-    with Broker.open(place, schema=SCHEMA, matching="pipeline") as broker:
-        broker.subscribe(Q3, owner="chris")
-        with pytest.raises(NotSupported, match="matched by the broker"):
-            broker.publish(A2)
+def test_offers_that_waited_for_the_pipeline_are_matched_as_of_their_seqs(place: Path) -> None:
+    with Broker.open(place, schema=SCHEMA, matching="pipeline", programs=programs()) as broker:
+        zero = broker.subscribe("insurance with name = 'Zoe', age = 50, years_ncd = 0", owner="zoe")
+        broker.subscribe(Q2, owner="bob")
+        receipt = broker.publish({**A2, "ttl_seconds": 3600}, publisher="company b", idempotency_key="k")
+        assert receipt.accepted
+        assert receipt.met is None  # nobody knows yet
+        assert broker.publish({**A2, "ttl_seconds": 3600}, publisher="company b", idempotency_key="k") == receipt
+        broker.subscribe(Q2, owner="late")
         broker.publish({"event_type": "insurance", "name": "A", "cover": "Basic", "price": 650})
-        assert broker.match_backlog() == 1
-        assert told(broker, "chris") == [("A", 650)]
+        failing = {**A2, "rules": ["age >= 50"], "dynamic": {"price": "program('share', age, years_ncd)"}}
+        broker.publish(failing)
+        assert [one.seq for one in broker.matchmaking.query(Q2)] == [receipt.seq]
+        assert broker.match_backlog() == 3
+        assert told(broker, "bob") == [("Company B", 900.0), ("A", 650)]
+        assert told(broker, "late") == [("A", 650)]
+        assert broker.matchmaking.explain(receipt.seq, zero.id + 1, owner="bob").verdict.values == {"price": 900.0}
+        (letter,) = broker.dead_letters()
+        assert (letter.kind, "division by zero" in letter.reason) == ("match", True)
+        broker.publish(failing)
+    with Broker.open(place, matching="inline") as broker:  # without the program
+        letters = broker.dead_letters()
+        assert [one.kind for one in letters] == ["match", "match"]
+        assert "share" in letters[1].reason
+        assert broker.match_backlog() == 0
 
 
 def test_a_new_subscription_is_asked_about_live_offers(place: Path) -> None:

@@ -105,3 +105,33 @@ def test_pipeline_is_started_watched_and_killed_without_loss(serving: Serving) -
     wait_until_ready(serving)
     reader.wait_for(third)
     assert Counter(reader.told) == Counter([*first, *second, *third])
+
+
+def test_offers_are_matched_by_the_pipeline_with_the_services_programs(tmp_path: Path) -> None:
+    (tmp_path / "programs.toml").write_text(
+        '[programs.price]\nversion = 1\nparameters = { age = "int" }\nreturns = "float"\nexpression = "10 * age"\n'
+    )
+    serving = Serving(
+        str(tmp_path / "market.db"),
+        TOCSIN_PIPELINE="spark",
+        TOCSIN_ENGINE="columnar",
+        TOCSIN_SCHEMA="insurance",
+        TOCSIN_PROGRAMS=str(tmp_path / "programs.toml"),
+    )
+    serving.start()
+    try:
+        wait_until_ready(serving)
+        with Client(serving.url, TOKEN, retries=PATIENT) as client:
+            client.subscribe("insurance where price < 500 with name = 'Bob', age = 48, years_ncd = 8")
+            client.subscribe("insurance where price < 500 with name = 'Amy', age = 51, years_ncd = 8")
+            offer = {
+                "event": {"event_type": "insurance", "name": "B", "cover": "Full"},
+                "rules": ["age > 40"],
+                "dynamic": {"price": "program('price', age)"},
+            }
+            assert client.publish(offer).accepted
+            wait_until(lambda: len(client.notifications().items) == 1, "the offer is matched", START_SECONDS)
+            (told,) = client.notifications().items
+            assert (told.event["price"], told.computed) == (480.0, ["price"])
+    finally:
+        serving.kill()

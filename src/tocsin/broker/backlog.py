@@ -6,15 +6,15 @@ arrivals, record the matches. Here they are done in this process, for brokers th
 
 from __future__ import annotations
 
-from sqlalchemy import Connection
-
 from tocsin.broker.admission import admit_stored
-from tocsin.broker.core import Core
-from tocsin.broker.live_index import LiveIndex
-from tocsin.schema import Schema
+from tocsin.broker.core import Core, Turn
+from tocsin.broker.offer_outcomes import outcomes_of, store_outcomes
+from tocsin.errors import EventRejected
+from tocsin.schema import Event
 from tocsin.store.events import StoredEvent, read_events
-from tocsin.store.notifications import Matches, record_matches
-from tocsin.store.transaction import Transaction
+from tocsin.store.letters import NewDeadLetter, add_dead_letters, unmatched
+from tocsin.store.notifications import record_matches
+from tocsin.store.offers import documents_between
 
 _AT_A_TIME = 1000
 
@@ -28,7 +28,7 @@ def set_matching(core: Core, matching: str) -> None:
         if transaction.start.matching == matching:
             return
         if matching == "inline":  # what came in between
-            while _match(turn.connection, transaction, turn.live, turn.schema):
+            while _match(core, turn):
                 pass
         transaction.set_meta(matching=matching, matched_through=max(transaction.matched_through, 0))
 
@@ -38,18 +38,36 @@ def match_some(core: Core) -> int:
     with core.turn() as turn:
         if turn.transaction.start.matching == "inline":
             return 0
-        return _match(turn.connection, turn.transaction, turn.live, turn.schema)
+        return _match(core, turn)
 
 
-def _match(connection: Connection, transaction: Transaction, live: LiveIndex, schema: Schema) -> int:
+def _match(core: Core, turn: Turn) -> int:
+    transaction = turn.transaction
     done = transaction.matched_through
-    waiting = read_events(connection, done, _AT_A_TIME)
-    if waiting:
-        record_matches(transaction, done, waiting[-1].seq, match_stored(live, schema, waiting))
+    waiting = read_events(turn.connection, done, _AT_A_TIME)
+    if not waiting:
+        return 0
+    events, dead = _events(core, turn, waiting)
+    seqs, arrivals = list(events), [each.arrival_us for each in waiting if each.seq in events]
+    found = turn.live.match(seqs, arrivals, list(events.values()))
+    store_outcomes(transaction, outcomes_of(turn.live, seqs, arrivals, list(events.values()), found))
+    if dead:
+        add_dead_letters(transaction, list(enumerate(dead, transaction.draw(len(dead)))))
+    record_matches(transaction, done, waiting[-1].seq, found)
     return len(waiting)
 
 
-def match_stored(live: LiveIndex, schema: Schema, stored: list[StoredEvent]) -> Matches:
-    """Return the matches of stored events as of their seqs and arrivals."""
-    events = [admit_stored(schema, event.body) for event in stored]
-    return live.match([event.seq for event in stored], [event.arrival_us for event in stored], events)
+def _events(core: Core, turn: Turn, waiting: list[StoredEvent]) -> tuple[dict[int, Event], list[NewDeadLetter]]:
+    """Return seq -> event, and dead letters for offers that cannot be bound any more: a program is gone."""
+    documents = documents_between(turn.connection, waiting[0].seq, waiting[-1].seq)
+    events: dict[int, Event] = {}
+    dead = []
+    for each in waiting:
+        if each.seq not in documents:
+            events[each.seq] = admit_stored(turn.schema, each.body)
+            continue
+        try:
+            events[each.seq] = core.desk.admit_stored(documents[each.seq], turn.schema)
+        except EventRejected as error:
+            dead.append(unmatched(each.seq, str(error), documents[each.seq]))
+    return events, dead

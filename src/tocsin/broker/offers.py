@@ -64,6 +64,11 @@ class OfferDesk:
             raise EventRejected([Violation("not an object", None, f"the offer is not JSON: {error}")]) from None
         return OfferEvent(offer.event.values, offer, body, ttl_us)
 
+    def admit_stored(self, document: bytes, schema: Schema) -> OfferEvent:
+        """Return an offer of the store, bound to the programs of now; raises EventRejected."""
+        offer = self.analyse(msgspec.json.decode(document), schema)
+        return OfferEvent(offer.event.values, offer, document, 0)
+
     def _analysis(self, event: Mapping[str, Any], schema: Schema) -> Analysis:
         found = meetings(schema)
         named = event.get(EVENT_TYPE)

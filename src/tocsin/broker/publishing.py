@@ -14,12 +14,12 @@ import numpy as np
 
 from tocsin.broker.admission import Admitted, RawEvent, Rejected, admit_all, request_hash
 from tocsin.broker.core import Core, Turn
-from tocsin.broker.offer_outcomes import NewOffer, store_offers, store_outcomes, tell
+from tocsin.broker.offer_outcomes import NewOffer, outcomes_of, store_offers, store_outcomes, tell
 from tocsin.broker.offers import OfferDesk, OfferEvent
-from tocsin.broker.receipts import PublishReceipt
+from tocsin.broker.receipts import Met, PublishReceipt
 from tocsin.broker.times import id_text, new_event_ids
 from tocsin.broker.turns import Waiting
-from tocsin.errors import BatchRejected, EventRejected, IdempotencyConflict, NotSupported, TocsinError, Violation
+from tocsin.errors import BatchRejected, EventRejected, IdempotencyConflict, TocsinError, Violation
 from tocsin.schema import Event, Schema
 from tocsin.store import events, letters
 from tocsin.store.crash_points import reach
@@ -92,7 +92,7 @@ def run_publishes(core: Core, wake: Callable[[Longs], None], waiting: Sequence[W
             matches = _match(turn, stored)
             owners = np.unique(matches.owner)
             if offers:
-                told = store_outcomes(turn, offers, matches, reveal=core.settings.reveal_subscribers)
+                told = _store_outcomes(turn, offers, matches, reveal=core.settings.reveal_subscribers)
                 for receipts in (one.answer for one in waiting if one.error is None and one.answer is not None):
                     tell(receipts, told)
             transaction = turn.transaction
@@ -122,8 +122,6 @@ def _answer(
             return before[1]
     if (refusal := request.refusal()) is not None:
         raise refusal
-    if turn.transaction.start.matching != "inline" and any(isinstance(one, OfferEvent) for one in request.events):
-        raise NotSupported("offers with rules or dynamic attributes are matched by the broker, not by the pipeline")
     receipts = _number(turn, request, ids, stored, dead)
     if request.key is not None:
         answers[name] = (request.hashed, receipts)
@@ -182,3 +180,11 @@ def _match(turn: Turn, stored: list[tuple[int, bytes, Admitted]]) -> Matches:
     seqs = [seq for seq, _, _ in stored]
     found: list[Event] = [item.event for _, _, item in stored]
     return turn.live.match(seqs, [turn.now_us] * len(seqs), found)
+
+
+def _store_outcomes(turn: Turn, offers: list[NewOffer], matches: Matches, *, reveal: bool) -> dict[int, Met]:
+    """Store what was computed for new offers, and what failed; return seq -> what the publisher learns."""
+    seqs, found = [one.seq for one in offers], [one.event for one in offers]
+    outcomes = outcomes_of(turn.live, seqs, [turn.now_us] * len(seqs), found, matches)
+    store_outcomes(turn.transaction, outcomes)
+    return {one.seq: one.met(reveal=reveal) for one in outcomes}

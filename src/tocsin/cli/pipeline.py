@@ -44,6 +44,9 @@ def run(
         envvar="TOCSIN_OPERATORS",
         help="Operators that subscriptions may call: installed, a TOML file, module:function.",
     ),
+    programs: str | None = typer.Option(
+        None, envvar="TOCSIN_PROGRAMS", help="Programs that offers may call: a TOML file that all workers see."
+    ),
     metrics_port: int | None = typer.Option(None, help="Serve Prometheus metrics on this port of this machine."),
     status_file: Path | None = typer.Option(None, help="Keep the figures in this JSON file."),
     setting: list[str] = typer.Option([], help="A Spark setting, NAME=VALUE; may be repeated."),
@@ -61,6 +64,7 @@ def run(
         archive=archive, start=start, schema=None if schema is None else load_schema(schema), partitions=partitions,
         events_per_batch=events_per_batch, trigger_seconds=trigger, wait_for_schema_seconds=wait_for_schema,
         until_idle=until_idle, accept_lost_checkpoint=accept_lost_checkpoint, operators=operators,
+        programs=programs,
     )  # fmt: skip
     meter = Meter(status_file)
     if metrics_port is not None:

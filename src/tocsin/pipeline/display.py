@@ -18,6 +18,8 @@ def figures_table(figures: Figures, title: str) -> Table:
     if figures.latency_p50_ms is not None and figures.latency_p99_ms is not None:
         latency = f"p50 {figures.latency_p50_ms:,.0f} ms, p99 {figures.latency_p99_ms:,.0f} ms"
         table.add_row("published to stored", latency)
+    if figures.cache_hit_rate is not None:
+        table.add_row("program results", f"{figures.cache_hit_rate:.0%} from the workers' caches")
     table.add_row("behind the store", f"{figures.lag:,} seqs")
     table.add_row("subscriptions as of", f"seq {figures.index_seq:,}")
     return table

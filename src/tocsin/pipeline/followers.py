@@ -13,16 +13,20 @@ from collections.abc import Sequence
 
 from tocsin.broker.core import Core
 from tocsin.broker.indexes import folder_of, open_index
+from tocsin.broker.offer_outcomes import OfferOutcome, outcomes_of
+from tocsin.broker.offers import OfferDesk, OfferEvent
 from tocsin.broker.settings import BrokerSettings
 from tocsin.operators.registries import open_registry
 from tocsin.pipeline.stores import open_store
 from tocsin.schema import Event, Schema
 from tocsin.store.notifications import Matches
+from tocsin.store.offers import documents_between
+from tocsin.symmetric.program_files import ProgramsFile
 
 WORTH_SAVING = 1_000  # subscriptions
 STALE_SEQS = 20_000
 
-_followers: dict[tuple[int, str, str | None], Follower] = {}
+_followers: dict[tuple[int, str, str | None, str | None], Follower] = {}
 _guard = threading.Lock()
 
 
@@ -30,11 +34,17 @@ class Follower:
     """The live index of one store in this process; it reads the index that lies beside the store, and writes nothing."""
 
     def __init__(
-        self, place: str, engine: str = "columnar", folder: str | None = None, operators: str | None = None
+        self,
+        place: str,
+        engine: str = "columnar",
+        folder: str | None = None,
+        operators: str | None = None,
+        programs: str | None = None,
     ) -> None:
-        store, registry = open_store(place), open_registry(operators)
-        live = open_index(store, engine, folder, registry, read_only=True)
-        self._core = Core(store, live, BrokerSettings(), registry)
+        store, registry, self._programs = open_store(place), open_registry(operators), ProgramsFile(programs)
+        desk = OfferDesk(self._programs.programs)
+        live = open_index(store, engine, folder, registry, programs=desk.programs, read_only=True)
+        self._core = Core(store, live, BrokerSettings(), registry, desk)
         self._core.refresh()
 
     @property
@@ -50,7 +60,8 @@ class Follower:
         return len(self._core.live)
 
     def reach(self, seq: int) -> None:
-        """Know everything up to a seq. A store that shows an event shows all that came before it."""
+        """Know everything up to a seq, and the programs of now. A store that shows an event shows all before it."""
+        self._programs.follow()
         if self._core.live.seq < seq:
             self._core.refresh()
 
@@ -63,18 +74,45 @@ class Follower:
         with self._core.lock:
             return self._core.live.match(seqs, arrivals_us, events)
 
+    def match_offers(
+        self, seqs: Sequence[int], arrivals_us: Sequence[int], events: Sequence[Event]
+    ) -> tuple[Matches, list[OfferOutcome]]:
+        """Return the same, and what came of the offers among the events."""
+        with self._core.lock:
+            matches = self._core.live.match(seqs, arrivals_us, events)
+            return matches, outcomes_of(self._core.live, seqs, arrivals_us, events, matches)
+
+    def offers_between(self, first_seq: int, last_seq: int) -> dict[int, bytes]:
+        """Return seq -> document of the events in a stretch of the log that are offers."""
+        with self._core.store.read() as connection:
+            return documents_between(connection, first_seq, last_seq)
+
+    def admit_offer(self, document: bytes) -> OfferEvent:
+        """Return an offer of the store, bound to the programs of now; raises EventRejected."""
+        return self._core.desk.admit_stored(document, self.schema)
+
+    def cache_counts(self) -> tuple[int, int]:
+        """Return how often this process found a program's result in its cache, and how often not."""
+        cache = self._programs.programs.cache
+        return cache.hits, cache.misses
+
 
 def follower_of(
-    place: str, engine: str = "columnar", folder: str | None = None, operators: str | None = None
+    place: str,
+    engine: str = "columnar",
+    folder: str | None = None,
+    operators: str | None = None,
+    programs: str | None = None,
 ) -> Follower:
     """Return this process's follower of a store, made when it is first asked for.
 
-    `operators` names those that subscriptions may call, as operators/registries.py has it: each worker makes its own.
+    `operators` names those that subscriptions may call, as operators/registries.py has it, and `programs` the file of
+    those that offers may (symmetric/program_files.py): each worker makes its own, and has its own cache of results.
     """
-    key = (os.getpid(), place, operators)
+    key = (os.getpid(), place, operators, programs)
     with _guard:
         if key not in _followers:
-            _followers[key] = Follower(place, engine, folder, operators)
+            _followers[key] = Follower(place, engine, folder, operators, programs)
         return _followers[key]
 
 

@@ -1,7 +1,7 @@
 """Ingest: events from outside (files, Kafka) into the store's log, each once however often it comes.
 
 Every event has a key made from where it comes from (topic, partition and offset; file, content and occurrence; or an
-id that it carries). The key is kept as an idempotency key of the publisher `pipeline:<name>`, in the transaction that
+id that it carries). An event may be an offer. The key is kept as an idempotency key of the publisher `pipeline:<name>`, in the transaction that
 stores the event, so a replayed batch, a lost checkpoint or a file read twice stores nothing again.
 """
 
@@ -16,6 +16,7 @@ import msgspec
 from sqlalchemy import select
 
 from tocsin.broker.admission import Admitted, Rejected, admit_all
+from tocsin.broker.offers import OfferDesk, OfferEvent
 from tocsin.broker.publishing import violation_parts
 from tocsin.broker.receipts import PublishReceipt
 from tocsin.broker.settings import BrokerSettings
@@ -25,6 +26,7 @@ from tocsin.pipeline.crash import reach
 from tocsin.schema import Schema
 from tocsin.store import Store, Transaction, events, letters, schema_history
 from tocsin.store.letters import NewDeadLetter
+from tocsin.store.offers import StoredOffer, add_offers
 from tocsin.store.tables import idempotency
 
 _KEYS_AT_A_TIME = 500
@@ -56,10 +58,11 @@ def ingest(
     *,
     wait_for_schema_seconds: float = 0.0,
     settings: BrokerSettings | None = None,
+    desk: OfferDesk | None = None,
 ) -> Ingested:
     """Store events in the log, and what is no event in the dead letters; in one transaction.
 
-    An event for a version of the schema that the store does not have waits for it so long, then it is a dead letter.
+    Offers are judged by the desk, with its programs; without one there are none. An event for a version of the schema that the store does not have waits for it so long, then it is a dead letter.
     """
     _wait_for_schema(store, incoming, wait_for_schema_seconds)
     most_bytes = (settings or BrokerSettings()).event_bytes
@@ -69,7 +72,7 @@ def ingest(
         schema = _schema(transaction)
         known = _known_keys(transaction, publisher, list(distinct))
         new = [one for key, one in distinct.items() if key not in known]
-        items = _judge(new, schema, most_bytes)
+        items = _judge(new, schema, most_bytes, desk)
         dead = _store(transaction, publisher, schema, new, items)
         reach("pipeline.before-sink-commit")
     return Ingested(len(new) - dead, dead, len(incoming) - len(new))
@@ -113,8 +116,10 @@ def _known_keys(transaction: Transaction, publisher: str, keys: list[str]) -> se
     return known
 
 
-def _judge(new: Sequence[Incoming], schema: Schema, most_bytes: int) -> list[Admitted | Rejected]:
-    items = admit_all([one.body for one in new], schema, most_bytes)
+def _judge(
+    new: Sequence[Incoming], schema: Schema, most_bytes: int, desk: OfferDesk | None
+) -> list[Admitted | Rejected]:
+    items = admit_all([one.body for one in new], schema, most_bytes, desk)
     for at, one in enumerate(new):
         if one.schema_version is not None and one.schema_version > schema.version:
             why = f"it was made for version {one.schema_version} of the schema; the store has {schema.version}"
@@ -132,16 +137,21 @@ def _store(
         raise SchemaError("the store's broker matches events itself; the pipeline must be asked to (matching=pipeline)")
     first = transaction.draw(len(new))
     good, dead, answers = [], [], []
+    offers: list[StoredOffer] = []
     ids = new_event_ids(len(new), transaction.now_us)
     for at, (one, item, id) in enumerate(zip(new, items, ids, strict=True)):
         if isinstance(item, Admitted):
             good.append((first + at, id, item.body))
+            if isinstance(item.event, OfferEvent):
+                ends_us = transaction.now_us + item.event.ttl_us
+                offers.append(StoredOffer(first + at, publisher, ends_us, item.event.document))
             receipt = PublishReceipt(first + at, id_text(id))
         else:
             dead.append((first + at, _letter(publisher, item)))
             receipt = PublishReceipt(first + at, None, item.violations)
         answers.append((publisher, one.key, hashlib.sha256(one.body.encode()).digest(), msgspec.json.encode([receipt])))
     events.add_events(transaction, schema.version, good)
+    add_offers(transaction, offers)
     letters.add_dead_letters(transaction, dead)
     letters.add_answers(transaction, answers)
     return len(dead)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from tocsin.broker.offers import OfferDesk
 from tocsin.pipeline.crash import reach
 from tocsin.pipeline.ingest import Incoming, ingest, occurrence_keys
 from tocsin.pipeline.meter import BatchReport, Meter
 from tocsin.pipeline.stores import open_store
+from tocsin.symmetric.program_files import ProgramsFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,15 +29,19 @@ def start_ingest_query(
     meter: Meter,
     wait_for_schema_seconds: float = 0.0,
     until_idle: bool = False,
+    programs: str | None = None,
 ) -> StreamingQuery:
-    """Start storing what a source of sources.py brings."""
+    """Start storing what a source of sources.py brings; offers among it are judged with the programs of a file."""
+    known = ProgramsFile(programs)
+    desk = OfferDesk(known.programs)
 
     def store_events(rows: DataFrame, batch: int) -> None:
         reach("pipeline.after-offsets")
         started = time.perf_counter()
         events = incoming_of(rows.toArrow())
         reach("pipeline.before-sink")
-        done = ingest(open_store(store), name, events, wait_for_schema_seconds=wait_for_schema_seconds)
+        known.follow()
+        done = ingest(open_store(store), name, events, wait_for_schema_seconds=wait_for_schema_seconds, desk=desk)
         reach("pipeline.after-sink")
         meter.record(BatchReport(NAME, batch, 0, 0, done.dead_letters, time.perf_counter() - started))
 

@@ -42,6 +42,7 @@ class LogQuery:
     until_idle: bool = False  # end when everything that is there is matched
     start: str = "matched"  # where a query without a checkpoint begins: a seq, or after what has been matched
     operators: str | None = None  # those that subscriptions may call: see operators/registries.py
+    programs: str | None = None  # those that offers may call: a file, see symmetric/program_files.py
 
 
 def read_log(spark: SparkSession, query: LogQuery, *, start: str | None = None) -> DataFrame:
@@ -64,14 +65,14 @@ def _read(
 
 def match_log(spark: SparkSession, query: LogQuery, *, with_body: bool = False) -> DataFrame:
     """Return the matches of the log's events, a row an event, as a streaming DataFrame."""
-    matching = MatchStored(query.store, query.engine, query.index, with_body, query.operators)
+    matching = MatchStored(query.store, query.engine, query.index, with_body, query.operators, query.programs)
     return read_log(spark, query).mapInArrow(matching, OUTPUT)
 
 
 def start_log_query(spark: SparkSession, query: LogQuery, meter: Meter) -> StreamingQuery:
     """Start matching the log into the store."""
     source = _read(spark, query, StoreMatchSource).option("engine", query.engine)
-    given = {"index": query.index, "operators": query.operators}
+    given = {"index": query.index, "operators": query.operators, "programs": query.programs}
     blocks = source.options(**{name: value for name, value in given.items() if value is not None}).load()
     writer = blocks.writeStream.queryName(NAME).foreachBatch(_sink(query, meter))
     writer = writer.option("checkpointLocation", query.checkpoint)
@@ -106,6 +107,8 @@ def _sink(query: LogQuery, meter: Meter) -> Callable[[DataFrame, int], None]:
                 lag=stands.seq - stored.through_seq,
                 index_seq=stored.through_seq,
                 latencies_ms=tuple((now_us - arrival) / 1000 for arrival in arrivals),
+                cache_hits=stored.cache_hits,
+                cache_misses=stored.cache_misses,
             )
         )
 

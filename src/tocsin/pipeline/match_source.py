@@ -41,7 +41,11 @@ class StoreMatchReader(StoreEventReader):
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)
         self._match = BlocksStored(
-            self._store, options.get("engine", "columnar"), options.get("index"), options.get("operators")
+            self._store,
+            options.get("engine", "columnar"),
+            options.get("index"),
+            options.get("operators"),
+            options.get("programs"),
         )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -38,6 +38,8 @@ class BatchReport:
     lag: int = 0  # seqs that the store is ahead
     index_seq: int = 0  # what the subscriptions that were matched against follow the store up to
     latencies_ms: tuple[float, ...] = ()
+    cache_hits: int = 0  # of the workers' caches of program results
+    cache_misses: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,14 @@ class Figures:
     index_seq: int
     latency_p50_ms: float | None
     latency_p99_ms: float | None
+    cache_hits: int = 0  # results of programs that a worker had in its cache
+    cache_misses: int = 0
+
+    @property
+    def cache_hit_rate(self) -> float | None:
+        """The share of look-ups in the workers' caches that found a result; None where there were none."""
+        asked = self.cache_hits + self.cache_misses
+        return self.cache_hits / asked if asked else None
 
 
 class Meter:
@@ -68,6 +78,7 @@ class Meter:
         self._started = time.monotonic()
         self._state = "starting"
         self._batches = self._events = self._matches = self._dead = 0
+        self._cache_hits = self._cache_misses = 0
         self._recent: deque[tuple[float, BatchReport]] = deque()
         self._last: BatchReport | None = None
         self._latencies: deque[float] = deque(maxlen=KEPT_LATENCIES)
@@ -92,6 +103,8 @@ class Meter:
             self._events += report.events
             self._matches += report.matches
             self._dead += report.dead_letters
+            self._cache_hits += report.cache_hits
+            self._cache_misses += report.cache_misses
             self._last = report
             self._recent.append((time.monotonic(), report))
             self._latencies.extend(report.latencies_ms)
@@ -127,6 +140,8 @@ class Meter:
                 index_seq=0 if last is None else last.index_seq,
                 latency_p50_ms=percentiles[0],
                 latency_p99_ms=percentiles[1],
+                cache_hits=self._cache_hits,
+                cache_misses=self._cache_misses,
             )
 
     def _write_status(self) -> None:
@@ -171,6 +186,8 @@ class _Collector:
             "tocsin_pipeline_events": ("Events matched.", figures.events),
             "tocsin_pipeline_matches": ("Notifications stored or sent.", figures.matches),
             "tocsin_pipeline_dead_letters": ("Events that could not be processed.", figures.dead_letters),
+            "tocsin_pipeline_program_cache_hits": ("Results of programs that workers had.", figures.cache_hits),
+            "tocsin_pipeline_program_cache_misses": ("Results of programs that they had not.", figures.cache_misses),
         }
         gauges = {
             "tocsin_pipeline_lag_seqs": ("Seqs of the store that are not matched yet.", figures.lag),

@@ -31,6 +31,7 @@ from tocsin.pipeline.sources import FileSource, KafkaSource, read_files, read_ka
 from tocsin.pipeline.stores import open_store
 from tocsin.schema import Schema
 from tocsin.store import Store, schema_history
+from tocsin.symmetric.program_files import open_programs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,6 +72,7 @@ class PipelineSettings:
     engine: str = "columnar"
     index: str | None = None  # the folder of the store's index; by default beside the store, if that is a file
     operators: str | None = None  # those that subscriptions may call: see operators/registries.py
+    programs: str | None = None  # those that offers may call: a file that all workers see
 
 
 class Pipeline:
@@ -84,9 +86,10 @@ class Pipeline:
         self._stop = threading.Event()
 
     def start(self) -> None:
-        """Start the queries; raises CheckpointLost, SchemaError, NotSupported before any runs."""
+        """Start the queries; raises CheckpointLost, SchemaError, FileError, NotSupported before any runs."""
         settings = self.settings
         store = open_store(settings.store)
+        open_programs(settings.programs)  # a wrong file is refused now
         prepare_store(store, settings.schema, matching=settings.sink.kind == "store")
         claimed = claim_checkpoint(
             store,
@@ -156,7 +159,13 @@ class Pipeline:
             settings.until_idle,
             settings.start,
             settings.operators,
+            self._programs,
         )
+
+    @property
+    def _programs(self) -> str | None:
+        """The file of programs by its whole path: workers may have been started elsewhere."""
+        return None if self.settings.programs is None else str(Path(self.settings.programs).resolve())
 
     def _incoming(self, source: FileSource | KafkaSource) -> DataFrame:
         if isinstance(source, FileSource):
@@ -173,6 +182,7 @@ class Pipeline:
             meter=self.meter,
             wait_for_schema_seconds=settings.wait_for_schema_seconds,
             until_idle=settings.until_idle,
+            programs=self._programs,
         )
 
     def _match_what_came(self) -> None:

@@ -2,7 +2,8 @@
 
 The transaction that writes matches moves `matched_through` past their events, from where it stood and only forward
 (store/notifications.py). So a replayed micro-batch, whether cut as before or otherwise, writes nothing; a batch that
-would leave a gap is refused. Dead letters go into the same transaction, under the same rule.
+would leave a gap is refused. Dead letters, and the values that offers computed, go into the same transaction, under the
+same rule.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tocsin.pipeline.crash import reach
 from tocsin.store import Store
 from tocsin.store.letters import NewDeadLetter, add_dead_letters
 from tocsin.store.notifications import Block, record_blocks
+from tocsin.store.offers import ValueBlock, add_values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +33,8 @@ class Stored:
     matches: int
     dead_letters: int
     through_seq: int
+    cache_hits: int = 0  # of the workers' caches of program results, also for what was there
+    cache_misses: int = 0
 
 
 def store_batch(store: Store, rows: pa.Table) -> Stored:
@@ -41,16 +45,18 @@ def store_batch(store: Store, rows: pa.Table) -> Stored:
     seqs = np.sort(longs(rows, "seqs"))
     blocks = [block for packed in rows.column("blocks").to_pylist() for block in _read_blocks(packed)]
     letters = [letter for packed in rows.column("letters").to_pylist() for letter in _read_letters(packed)]
+    values = [block for packed in rows.column("values").to_pylist() for block in _read_values(packed)]
     with store.write() as transaction:
         done = transaction.matched_through
         through = max(done, int(seqs[-1]))
         stored = record_blocks(transaction, after_seq, through, blocks)
-        new = [_letter(*letter) for letter in sorted(letters) if letter[0] > done]
+        add_values(transaction, [block for block in values if block.seq > done])
+        new = [letter for seq, letter in sorted(letters, key=lambda one: one[0]) if seq > done]
         if new:
-            first = transaction.draw(len(new))
-            add_dead_letters(transaction, [(first + at, letter) for at, letter in enumerate(new)])
+            add_dead_letters(transaction, list(enumerate(new, transaction.draw(len(new)))))
         reach("pipeline.before-sink-commit")
-    return Stored(int((seqs > done).sum()), stored, len(new), through)
+    hits, misses = (sum(rows.column(name).to_pylist()) for name in ("cache_hits", "cache_misses"))
+    return Stored(int((seqs > done).sum()), stored, len(new), through, hits, misses)
 
 
 def longs(rows: pa.Table, name: str) -> npt.NDArray[np.int64]:
@@ -59,9 +65,5 @@ def longs(rows: pa.Table, name: str) -> npt.NDArray[np.int64]:
 
 
 _read_blocks = msgspec.msgpack.Decoder(list[Block]).decode
-_read_letters = msgspec.msgpack.Decoder(list[tuple[int, str, str]]).decode
-
-
-def _letter(seq: int, reason: str, body: str) -> NewDeadLetter:
-    problem = ["match", None, f"event {seq}: {reason}"[:2000]]
-    return NewDeadLetter("match", "", reason[:2000], msgspec.json.encode([problem]), body.encode())
+_read_letters = msgspec.msgpack.Decoder(list[tuple[int, NewDeadLetter]]).decode
+_read_values = msgspec.msgpack.Decoder(list[ValueBlock]).decode

@@ -2,23 +2,26 @@
 
 MatchStored gives one row an event: its seq, the subscriptions that it reaches with their owners, or why it is a dead
 letter; for sinks other than the store. BlocksStored gives one row a stretch of events, with their matches as the store
-keeps them: the JVM carries them to the driver as bytes, instead of number by number.
+keeps them: the JVM carries them to the driver as bytes, instead of number by number. Offers are matched with the
+subscriptions' properties here too; what they computed goes along in the store's form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from tocsin.broker.admission import admit_stored
+from tocsin.broker.offer_outcomes import OfferOutcome
 from tocsin.errors import TocsinError
 from tocsin.pipeline.crash import reach
 from tocsin.pipeline.followers import Follower, follower_of
 from tocsin.schema import Event
+from tocsin.store.letters import unmatched
 from tocsin.store.notifications import Matches, encode_blocks
 
 if TYPE_CHECKING:
@@ -26,11 +29,14 @@ if TYPE_CHECKING:
 
 OUTPUT = (
     "after_seq long, seq long, event_id binary, arrival_us long, subscriptions array<long>, owners array<long>, "
-    "reason string, body string"
+    "reason string, body string, values binary"
 )
 
 
-BLOCKS = "after_seq long, events long, seqs binary, arrivals_us binary, blocks binary, letters binary"
+BLOCKS = (
+    "after_seq long, events long, seqs binary, arrivals_us binary, blocks binary, letters binary, values binary, "
+    "cache_hits long, cache_misses long"
+)
 EVENTS_AT_ONCE = 1_000
 
 
@@ -43,16 +49,19 @@ class MatchStored:
     index: str | None = None  # the folder of the store's index, where it is not beside it
     with_body: bool = False  # a dead letter always carries its body
     operators: str | None = None  # those that subscriptions may call: see operators/registries.py
+    programs: str | None = None  # those that offers may call: a file, see symmetric/program_files.py
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        follower = follower_of(self.store, self.engine, self.index, self.operators)
+        follower = follower_of(self.store, self.engine, self.index, self.operators, self.programs)
         for batch in batches:
             for part in _parts(batch):
-                yield self._rows(part, *match_part(follower, part))
+                yield self._rows(part, match_part(follower, part))
 
-    def _rows(self, batch: pa.RecordBatch, matches: Matches, reasons: dict[int, str]) -> pa.RecordBatch:
+    def _rows(self, batch: pa.RecordBatch, part: MatchedPart) -> pa.RecordBatch:
         import pyarrow as pa
 
+        matches, reasons = part.matches, part.reasons
+        values = {one.seq: msgspec.msgpack.encode(one.values) for one in part.outcomes if one.values}
         seqs = np.array(batch.column("seq").to_pylist(), np.int64)
         order = np.argsort(matches.seq, kind="stable")
         offsets = np.append(np.searchsorted(matches.seq[order], seqs), len(order)).astype(np.int32)
@@ -71,8 +80,9 @@ class MatchStored:
                 pa.ListArray.from_arrays(pa.array(offsets), pa.array(matches.owner[order])),
                 pa.array([reasons.get(at) for at in range(batch.num_rows)], pa.string()),
                 bodies,
+                pa.array([values.get(seq) for seq in seqs.tolist()], pa.binary()),
             ],
-            names=["after_seq", "seq", "event_id", "arrival_us", "subscriptions", "owners", "reason", "body"],
+            names=["after_seq", "seq", "event_id", "arrival_us", "subscriptions", "owners", "reason", "body", "values"],
         )
 
 
@@ -84,23 +94,34 @@ class BlocksStored:
     engine: str = "columnar"
     index: str | None = None
     operators: str | None = None
+    programs: str | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        follower = follower_of(self.store, self.engine, self.index, self.operators)
+        follower = follower_of(self.store, self.engine, self.index, self.operators, self.programs)
         for batch in batches:
             for part in _parts(batch):
-                matches, reasons = match_part(follower, part)
+                hits, misses = follower.cache_counts()
+                found = match_part(follower, part)
+                hits_now, misses_now = follower.cache_counts()
                 seqs, bodies = part.column("seq").to_pylist(), part.column("body")
-                letters = [(seqs[at], reason, bodies[at].as_py()) for at, reason in reasons.items()]
+                letters = [
+                    (seqs[at], unmatched(seqs[at], reason, bodies[at].as_py().encode()))
+                    for at, reason in found.reasons.items()
+                ]
+                letters += [(one.seq, letter) for one in found.outcomes for letter in one.letters()]
+                values = [block for one in found.outcomes for block in one.values]
                 row = {
                     "after_seq": part.column("after_seq")[:1],
                     "events": pa.array([part.num_rows]),
                     "seqs": pa.array([_bytes_of(part, "seq")], pa.binary()),
                     "arrivals_us": pa.array([_bytes_of(part, "arrival_us")], pa.binary()),
-                    "blocks": pa.array([msgspec.msgpack.encode(encode_blocks(matches))], pa.binary()),
+                    "blocks": pa.array([msgspec.msgpack.encode(encode_blocks(found.matches))], pa.binary()),
                     "letters": pa.array([msgspec.msgpack.encode(letters)], pa.binary()),
+                    "values": pa.array([msgspec.msgpack.encode(values)], pa.binary()),
+                    "cache_hits": pa.array([hits_now - hits]),
+                    "cache_misses": pa.array([misses_now - misses]),
                 }
                 yield pa.RecordBatch.from_pydict(row)
 
@@ -116,50 +137,69 @@ def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, EVENTS_AT_ONCE)
 
 
-def match_part(follower: Follower, batch: pa.RecordBatch) -> tuple[Matches, dict[int, str]]:
-    """Return the matches of events of the log, and why which of them, by position, are dead letters."""
+@dataclass(slots=True)
+class MatchedPart:
+    """What matching a part of the log gave: matches, what came of offers, and why which events are dead letters."""
+
+    matches: Matches
+    outcomes: list[OfferOutcome] = field(default_factory=list)
+    reasons: dict[int, str] = field(default_factory=dict)  # by position
+
+
+def match_part(follower: Follower, batch: pa.RecordBatch) -> MatchedPart:
+    """Return what events of the log match."""
     seqs: list[int] = batch.column("seq").to_pylist()
     arrivals: list[int] = batch.column("arrival_us").to_pylist()
     follower.reach(max(seqs))
     reach("pipeline.mid-match")
+    offers = follower.offers_between(min(seqs), max(seqs))
     reasons: dict[int, str] = {}
     events: dict[int, Event] = {}
-    bodies = zip(batch.column("body").to_pylist(), batch.column("schema_version").to_pylist(), strict=True)
-    for at, (body, version) in enumerate(bodies):
+    stored = zip(seqs, batch.column("body").to_pylist(), batch.column("schema_version").to_pylist(), strict=True)
+    for at, (seq, body, version) in enumerate(stored):
         try:
-            events[at] = _read(follower, body, version)
+            events[at] = _read(follower, body, version, offers.get(seq))
         except TocsinError as error:
             reasons[at] = str(error)
-    return _match_each(follower, seqs, arrivals, events, reasons), reasons
+    return _match_each(follower, seqs, arrivals, events, reasons)
 
 
-def _read(follower: Follower, body: str, version: int) -> Event:
-    """Return a stored event. It was admitted by a version of the schema that the store has, and all later ones agree."""
+def _read(follower: Follower, body: str, version: int, offer: bytes | None) -> Event:
+    """Return a stored event. It was admitted by a version of the schema that the store has, and all later ones agree.
+
+    An offer may be refused all the same, where a program that it calls is gone.
+    """
     if version > follower.schema.version:
         follower.refresh()
     if version > follower.schema.version:
         raise TocsinError(f"version {version} of the schema is unknown; the store has {follower.schema.version}")
-    return admit_stored(follower.schema, body.encode())
+    return admit_stored(follower.schema, body.encode()) if offer is None else follower.admit_offer(offer)
 
 
 def _match_each(
     follower: Follower, seqs: Sequence[int], arrivals: Sequence[int], events: dict[int, Event], reasons: dict[int, str]
-) -> Matches:
+) -> MatchedPart:
     """Return the matches of all events; one that the engine fails on gets a reason, and the others go on."""
     chosen = list(events)
     try:
-        return _match_some(follower, seqs, arrivals, events, chosen)
+        return MatchedPart(*_match_some(follower, seqs, arrivals, events, chosen), reasons)
     except (TocsinError, ArithmeticError, ValueError, TypeError, LookupError):
         parts: list[Matches] = []
+        outcomes: list[OfferOutcome] = []
         for at in chosen:  # one by one, to find the one that it cannot do
             try:
-                parts.append(_match_some(follower, seqs, arrivals, events, [at]))
+                matches, met = _match_some(follower, seqs, arrivals, events, [at])
             except (TocsinError, ArithmeticError, ValueError, TypeError, LookupError) as error:
                 reasons[at] = f"matching failed: {type(error).__name__}: {error}"
-        return Matches.joined(parts)
+            else:
+                parts.append(matches)
+                outcomes += met
+        return MatchedPart(Matches.joined(parts), outcomes, reasons)
 
 
 def _match_some(
     follower: Follower, seqs: Sequence[int], arrivals: Sequence[int], events: dict[int, Event], chosen: list[int]
-) -> Matches:
-    return follower.match([seqs[at] for at in chosen], [arrivals[at] for at in chosen], [events[at] for at in chosen])
+) -> tuple[Matches, list[OfferOutcome]]:
+    return follower.match_offers(
+        [seqs[at] for at in chosen], [arrivals[at] for at in chosen], [events[at] for at in chosen]
+    )

@@ -105,8 +105,9 @@ class PipelineWatch:
     def _environment(self) -> dict[str, str]:
         """Return the environment, with the store in it: its address may hold a password, and commands can be seen."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_ADMIN_TOKEN")}
-        operators = {} if self._settings.operators is None else {"TOCSIN_OPERATORS": self._settings.operators}
-        return inherited | {"TOCSIN_STORE": self._settings.store} | operators
+        given = {"TOCSIN_OPERATORS": self._settings.operators, "TOCSIN_PROGRAMS": self._settings.programs}
+        named = {name: value for name, value in given.items() if value is not None}
+        return inherited | {"TOCSIN_STORE": self._settings.store} | named
 
     def _command(self) -> list[str]:
         return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from tocsin.store.tables import acknowledgements, dead_letters, idempotency, progress
@@ -33,6 +34,12 @@ class NewDeadLetter:
     reason: str
     violations: bytes
     body: bytes
+
+
+def unmatched(seq: int, reason: str, body: bytes) -> NewDeadLetter:
+    """Return the dead letter of an event that is in the log, but cannot be matched."""
+    problem = ["match", None, f"event {seq}: {reason}"[:2000]]
+    return NewDeadLetter("match", "", reason[:2000], msgspec.json.encode([problem]), body)
 
 
 def add_dead_letters(transaction: Transaction, new: Sequence[tuple[int, NewDeadLetter]]) -> None:

@@ -7,9 +7,9 @@ that a later version of a program does not change what somebody was told: a row 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, delete, select, update
@@ -40,6 +40,14 @@ class ComputedFor:
     values: Mapping[str, Any]
 
 
+class ValueBlock(NamedTuple):
+    """A row of the table: the values that an event's owners of one bucket were told."""
+
+    seq: int
+    bucket: int
+    body: bytes
+
+
 def add_offers(transaction: Transaction, new: Sequence[StoredOffer]) -> None:
     """Store offers whose events are stored in the same transaction."""
     transaction.insert_rows(offers, [(one.seq, one.publisher, one.ends_us, one.document) for one in new])
@@ -49,6 +57,12 @@ def find_offer(connection: Connection, seq: int) -> StoredOffer | None:
     """Return the offer of an event; None where it is a plain one."""
     row = connection.execute(select(offers).where(offers.c.seq == seq)).first()
     return None if row is None else StoredOffer(*row)
+
+
+def documents_between(connection: Connection, first_seq: int, last_seq: int) -> dict[int, bytes]:
+    """Return seq -> document of the offers in a stretch of the log, both ends included."""
+    query = select(offers.c.seq, offers.c.document).where(offers.c.seq.between(first_seq, last_seq))
+    return {row.seq: row.document for row in connection.execute(query)}
 
 
 def live_offers(
@@ -76,8 +90,8 @@ def withdraw(transaction: Transaction, seq: int) -> None:
     transaction.connection.execute(update(offers).where(offers.c.seq == seq).values(ends_us=transaction.now_us))
 
 
-def add_values(transaction: Transaction, seq: int, computed: Iterable[ComputedFor]) -> None:
-    """Store the values that were computed for an event."""
+def encode_values(seq: int, computed: Iterable[ComputedFor]) -> list[ValueBlock]:
+    """Return the values that were computed for an event as the rows that hold them."""
     by_bucket: dict[int, list[ComputedFor]] = {}
     for one in computed:
         by_bucket.setdefault(one.owner % BUCKETS, []).append(one)
@@ -88,8 +102,23 @@ def add_values(transaction: Transaction, seq: int, computed: Iterable[ComputedFo
             "subscriptions": [one.subscription for one in members],
             "values": {name: [one.values[name] for one in members] for name in names},
         }
-        rows.append((seq, bucket, msgspec.json.encode(body)))
-    transaction.insert_rows(computed_values, rows)
+        rows.append(ValueBlock(seq, bucket, msgspec.json.encode(body)))
+    return rows
+
+
+def decode_values(body: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield each subscription of a block with its values; absent ones are left out."""
+    document = msgspec.json.decode(body)
+    for at, subscription in enumerate(document["subscriptions"]):
+        yield (
+            subscription,
+            {name: listed[at] for name, listed in document["values"].items() if listed[at] is not None},
+        )
+
+
+def add_values(transaction: Transaction, blocks: Sequence[ValueBlock]) -> None:
+    """Store values that were computed, in the transaction that stores the matches."""
+    transaction.insert_rows(computed_values, blocks)
 
 
 def computed_among(connection: Connection, seqs: Sequence[int]) -> set[int]:
@@ -110,10 +139,7 @@ def find_values(connection: Connection, owner: int, seqs: Sequence[int]) -> dict
             table.bucket == owner % BUCKETS, table.seq.in_(seqs[start : start + _AT_A_TIME])
         )
         for seq, body in connection.execute(query):
-            document = msgspec.json.decode(body)
-            for at, subscription in enumerate(document["subscriptions"]):
-                values = {name: listed[at] for name, listed in document["values"].items() if listed[at] is not None}
-                found[seq, subscription] = values
+            found.update(((seq, subscription), values) for subscription, values in decode_values(body))
     return found
 
 

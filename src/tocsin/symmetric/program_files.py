@@ -13,6 +13,7 @@ Domains are int, float, decimal, text, boolean and time.
 from __future__ import annotations
 
 import importlib
+import logging
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -25,6 +26,7 @@ from tocsin.language.formula import BOOLEAN, DECIMAL, FLOAT, INT, TEXT, TIME
 from tocsin.schema import Domain
 from tocsin.symmetric.programs import Program, Programs
 
+log = logging.getLogger("tocsin.programs")
 DOMAINS: dict[str, Domain] = {one.name: one for one in (INT, FLOAT, DECIMAL, TEXT, BOOLEAN, TIME)}
 
 
@@ -55,6 +57,54 @@ def open_programs(given: Programs | str | Path | None) -> Programs:
         raise FileError(str(given), str(error.strerror or error)) from None
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError, TocsinError) as error:
         raise FileError(str(given), str(error)) from None
+
+
+class ProgramsFile:
+    """The programs of a file that may be written anew while they are used; the workers of the pipeline follow it so.
+
+    What the file says counts: another version of a program takes the old one's place, and the cache lets go of the old
+    one's results; one that is not there any more is removed. A file that cannot be read, because it is half written,
+    leaves things as they were. Python reads a module once, so a callable's new version is a function of another name.
+    """
+
+    def __init__(self, path: str | Path | None) -> None:
+        """Read the file; None has no programs, for ever. Raises FileError."""
+        self._path = None if path is None else Path(path)
+        self._stamp = self._stamp_now()
+        self.programs = open_programs(path)
+
+    def follow(self) -> None:
+        """Look at the file, and take up what is new."""
+        stamp = self._stamp_now()
+        if stamp is None or stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            found = {program.name: program for program in open_programs(self._path)}
+        except FileError as error:
+            log.warning("the programs stay as they were: %s", error)
+            return
+        for known in list(self.programs):
+            new = found.pop(known.name, None)
+            if new is None:
+                self.programs.remove(known.name)
+            elif new.version != known.version:
+                self.programs.remove(known.name)
+                self.programs.register(new)
+            elif new.signature != known.signature:
+                log.warning("program %s has changed, but not its version %d: the old one stays", new.name, new.version)
+        for new in found.values():
+            self.programs.register(new)
+
+    def _stamp_now(self) -> tuple[int, int, int] | None:
+        """Return what changes when the file does; None where there is none to look at."""
+        if self._path is None:
+            return None
+        try:
+            facts = self._path.stat()
+        except OSError:
+            return None
+        return facts.st_mtime_ns, facts.st_size, facts.st_ino
 
 
 def _program(name: str, entry: _Entry) -> Program:
