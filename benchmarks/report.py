@@ -141,17 +141,40 @@ def _peers() -> str:
     newest = _newest("peers", "workload", "peer", "subscriptions")
     if not newest:
         return ""
+    runs = list(dict.fromkeys((each["workload"], each["subscriptions"]) for each in newest))
+    found = {(each["peer"], each["workload"], each["subscriptions"]): each for each in newest}
+    names = sorted({each["peer"] for each in newest}, key=lambda name: (name == "columnar", name))
+    reasons: list[str] = []
     rows = [
-        "## Peers\n",
-        "`python -m benchmarks.peers all SUBSCRIPTIONS EVENTS`, the same files and the same answers; see `benchmarks/peers/`.\n",
-        "| workload | subscriptions | peer | events/s |",
-        "|---|---|---|---|",
+        "| peer | " + " | ".join(f"{workload}, {count:,}" for workload, count in runs) + " |",
+        "|---" * (len(runs) + 1) + "|",
     ]
-    rows += [
-        f"| {each['workload']} | {each['subscriptions']:,} | {each['peer']} | {each['events_per_s']:,.0f} |"
-        for each in newest
-    ]
-    return "\n".join([*rows, ""])
+    for name in names:
+        cells = [_peer_cell(found, name, run, reasons) for run in runs]
+        rows.append(f"| {name} | " + " | ".join(cells) + " |")
+    text = (
+        "`python -m benchmarks.peers all SUBSCRIPTIONS EVENTS`: events/s on the same files, a sample of the answers checked "
+        "against\nthe definition first; and how many times as fast the columnar engine is. Peers take one event at a time, as "
+        "they are made\nto; the columnar engine takes batches of up to 1,000. Read [peers](../benchmarks/peers/README.md) for "
+        "what each is.\n"
+    )
+    return "\n".join(["## Peers\n", text, *rows, "", *(f"({at}) {reason}.\n" for at, reason in enumerate(reasons, 1))])
+
+
+def _peer_cell(
+    found: dict[tuple[str, str, int], dict[str, Any]], name: str, run: tuple[str, int], reasons: list[str]
+) -> str:
+    """Return what a peer did in a run; the reason, where it did nothing, is numbered and kept."""
+    each, ours = found.get((name, *run)), found.get(("columnar", *run))
+    if each is None:
+        return ""
+    if "events_per_s" in each:
+        times = f" ({ours['events_per_s'] / each['events_per_s']:,.0f}x)" if ours and name != "columnar" else ""
+        return f"{each['events_per_s']:,.0f}{times}"
+    outcome = next(key for key in ("skipped", "failed", "wrong") if key in each)
+    reason = f"{name}, {run[0]}: {each[outcome].splitlines()[0]}"
+    reasons.append(reason)
+    return f"{outcome} ({len(reasons)})"
 
 
 def _plot(measurements: list[dict[str, Any]]) -> None:

@@ -44,17 +44,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(name: str, task: Task, workload: str, as_json: bool) -> int:
     """Run one peer, print its row and store it; return 1 if it failed."""
+    with task.subscriptions.open("rb") as file:
+        measured = {"workload": workload, "subscriptions": sum(1 for line in file if line.strip())}
     try:
         figures = run_peer(PEERS[name], task)
     except Skipped as reason:
+        store("peers", {**measured, "peer": name, "skipped": str(reason)})
         _tell(name, "skipped", str(reason), as_json)
         return 0
     except (BuildFailed, PeerFailed, WrongAnswer) as error:
-        _tell(name, "wrong" if isinstance(error, WrongAnswer) else "failed", str(error), as_json)
+        outcome = "wrong" if isinstance(error, WrongAnswer) else "failed"
+        store("peers", {**measured, "peer": name, outcome: str(error)})
+        _tell(name, outcome, str(error), as_json)
         return 1
-    with task.subscriptions.open("rb") as file:
-        subscriptions = sum(1 for line in file if line.strip())
-    store("peers", {"workload": workload, "subscriptions": subscriptions, **figures.as_json()})
+    store("peers", {**measured, **figures.as_json()})
     print(json.dumps(figures.as_json()) if as_json else row(figures), flush=True)
     return 0
 

@@ -104,6 +104,7 @@ def test_a_missing_toolchain_is_a_reason_to_skip_not_an_error(
 ) -> None:
     write_workload("topss", 20, 3, tmp_path)
     monkeypatch.setattr("benchmarks.peers.build.shutil.which", lambda tool: None)
+    monkeypatch.setattr(results, "FOLDER", tmp_path / "results")
     files = [str(tmp_path / "subscriptions.jsonl"), str(tmp_path / "events.jsonl")]
     for name in PINS:
         assert command.main([name, *files]) == 0
