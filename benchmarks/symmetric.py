@@ -23,6 +23,7 @@ from benchmarks.results import store, stored
 from tocsin.language.formula import FLOAT, INT
 from tocsin.schema import EnumeratedDomain, EventType, NumericDomain, Schema, TextDomain, TypeAttribute, Union
 from tocsin.symmetric import Matchmaker, Program, ProgramCache, Programs, decide, load_subscribers
+from tocsin.symmetric.batch import Batches
 from tocsin.symmetric.load import Loader
 from tocsin.symmetric.stages import Stages
 
@@ -258,7 +259,7 @@ def measure_callable(
     """Return the times with other programs, over the subscribers that are there; the first offer builds what is needed."""
     other = Matchmaker(SCHEMA, programs=registered)
     other.roster = filled_one.roster
-    other.stages = Stages(other.meeting, other.roster, rule_indexes=rule_indexes)
+    other.batches = Batches(Stages(other.meeting, other.roster, rule_indexes=rule_indexes))
     for offer in offers(10, seed=5):
         other.match(offer)
     return seconds_each(other.match, asked)

@@ -128,11 +128,12 @@ def test_programs_run_for_survivors_only() -> None:
     assert matchmaker.work.dynamic_rows == 5
 
 
-def test_the_plan_says_what_goes_first_and_why() -> None:
+def test_the_plan_says_what_goes_first_and_why(monkeypatch: pytest.MonkeyPatch) -> None:
     matchmaker = Matchmaker(MARKET)
     for id in range(3000):
         matchmaker.subscribe(id, f"offer with age = {id}")
     rare = matchmaker.match({"event": {}, "rules": ["age < 3"]})
+    monkeypatch.setattr(planner, "ENGINE_ROWS", 0)
     common = matchmaker.match({"event": {}, "rules": ["age < 2990"]})
     none = matchmaker.match({"event": {}})
     assert (len(rare.ids), len(common.ids), len(none.ids)) == (3, 2990, 3000)
@@ -149,3 +150,19 @@ def test_ids_are_held_once() -> None:
         matchmaker.subscribe("a", "offer")
     with pytest.raises(UnknownSubscription):
         matchmaker.unsubscribe("b")
+
+
+def test_conditions_with_too_many_alternatives_for_the_engine_are_decided_after_it() -> None:
+    matchmaker = Matchmaker(MARKET)
+    parts = [
+        f"({' or '.join(f'{name} = {value}' for value in range(6))} or open = true)"
+        for name in ("count", "fee", "price")
+    ]
+    large = f"offer where {' and '.join(parts)} with age = 1"
+    held = {}
+    for id in range(3):
+        matchmaker.subscribe(id, large)
+        held[id] = matchmaker.bind_subscriber(id, large)
+        for count in (5, 7):
+            document = {"event": {"count": count, "fee": 2, "price": 3, "open": False}}
+            assert len(check(matchmaker, held, document).ids) == (id + 1 if count == 5 else 0)

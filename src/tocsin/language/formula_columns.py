@@ -49,6 +49,11 @@ class Column:
         failed = None if self.failed is None else self.failed[rows]
         return replace(self, values=self.values[rows], absent=self.absent[rows], failed=failed)
 
+    def part(self, span: slice) -> Column:
+        """Return the column of some rows after one another, without copying."""
+        failed = None if self.failed is None else self.failed[span]
+        return replace(self, values=self.values[span], absent=self.absent[span], failed=failed)
+
     def value(self, row: int) -> Any:
         """Return one value, None where it is absent; as a formula computes with it."""
         if self.absent[row]:

@@ -5,8 +5,9 @@ subscriber.py     a subscription with properties
 offer.py          an event with rules and dynamic attributes
 semantics.py      the definition of matching; explain.py
 programs.py       what computes; cache.py keeps results
-matchmaker.py     the engine: stages.py over roster.py (columns.py, bitmaps.py, wants.py, relax.py), by plan.py;
-                  machine.py computes formulas over numbers
+matchmaker.py     the engine: batch.py and stages.py over roster.py (columns.py, bitmaps.py, wants.py, bounds.py, relax.py),
+                  by plan.py; prepared.py and directory.py make ready what scan_kernel.py scans; computing.py and
+                  machine.py compute formulas over numbers
 """
 
 from __future__ import annotations

@@ -36,7 +36,13 @@ class BitmapIndex:
         self._chosen_at = 0
         self._bounds: npt.NDArray[Any] = np.zeros(0)  # the last value of each bucket but the last, which has the rest
         self.exact = False  # each bucket but the last has one value, and the last has none
+        self.has_absent = False
         self._bits: Words = np.zeros((1, _FIRST_WORDS), np.uint64)
+
+    @property
+    def arrays(self) -> tuple[npt.NDArray[Any], Words]:
+        """The bounds of the buckets, and the bitmaps, one in each line."""
+        return self._bounds, self._bits
 
     def reach(self, values: npt.NDArray[Any], absent: npt.NDArray[np.bool_]) -> None:
         """Take in the rows that came since; buckets are chosen anew when the column is twice as long."""
@@ -50,6 +56,7 @@ class BitmapIndex:
             wider = np.zeros((len(self._bits), max(words, self._bits.shape[1] * 3 // 2)), np.uint64)
             wider[:, : self._bits.shape[1]] = self._bits
             self._bits = wider
+        self.has_absent |= bool(absent[self.size :].any())
         single = _set_bits(self._bits, self._bounds, values, absent, self.size, size)
         self.exact = self.exact and single
         self.size = size
@@ -68,7 +75,7 @@ class BitmapIndex:
             places = np.linspace(0, len(sample) - 1, BUCKETS + 1)[1:-1].astype(np.int64)
             self._bounds = np.unique(sample[places])
         self._bits = np.zeros((len(self._bounds) + 1, max((len(values) + 63) // 64, _FIRST_WORDS)), np.uint64)
-        self.size, self._chosen_at = 0, max(len(values), 64)
+        self.size, self._chosen_at, self.has_absent = 0, max(len(values), 64), False
 
     def narrow(self, found: Words, low: Any, high: Any) -> None:
         """Take from `found` (a bit for each row) rows whose values are not from low to high; None is no bound.

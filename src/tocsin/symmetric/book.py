@@ -16,13 +16,14 @@ from tocsin.errors import DuplicateSubscription, UnknownSubscription
 from tocsin.language.formula import Every, Satisfies, Test
 from tocsin.language.syntax import NEVER, And, Node, Predicate
 from tocsin.symmetric.bitmaps import Words, every_row, rows_of
+from tocsin.symmetric.bounds import Bound, Sides
 from tocsin.symmetric.columns import Growing, PropertyColumn
 from tocsin.symmetric.meeting import Meeting
 from tocsin.symmetric.offer import Offer, OfferId
 from tocsin.symmetric.relax import relaxed
 from tocsin.symmetric.semantics import Verdict, decide
 from tocsin.symmetric.subscriber import Subscriber
-from tocsin.symmetric.wants import Bound, Sides, Wants
+from tocsin.symmetric.wants import Wants
 
 _DEAD_SHARE = 0.5  # of the rows, before they are numbered anew
 _FEWEST_DEAD = 1_000
@@ -74,7 +75,7 @@ class OfferBook:
         for rule in offer.rules:
             for part in _parts(rule.root):
                 node = relaxed(part, row, own, dynamic).node
-                bound = self._rules.bound_of(node)
+                bound = self._rules.keys.bound_of(node)
                 if bound is not None:
                     bounds.append(bound)
         return bounds

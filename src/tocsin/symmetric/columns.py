@@ -149,6 +149,18 @@ class PropertyColumn:
     def is_coded(self) -> bool:
         return self._coded
 
+    @property
+    def bitmaps(self) -> BitmapIndex:
+        """The bitmaps, of all rows."""
+        self._bitmaps.reach(*self.arrays)
+        return self._bitmaps
+
+    @property
+    def ordered(self) -> tuple[npt.NDArray[Any], int]:
+        """The values in order, of all rows but the last ones, and how many those are."""
+        tier = self._current_tier()
+        return tier.values, self._absent.size - tier.size
+
     def code_of(self, value: Any) -> int:
         """Return the code of a value in a coded column, -1 where no row has it."""
         return self._places.get(value, -1)
@@ -205,9 +217,9 @@ class PropertyColumn:
 
     def narrow(self, found: Words, interval: Interval) -> bool:
         """Take from a bitmap rows whose values are not in the interval; return whether these are all such rows."""
-        self._bitmaps.reach(*self.arrays)
-        self._bitmaps.narrow(found, interval.low, interval.high)
-        return self._bitmaps.exact
+        bitmaps = self.bitmaps
+        bitmaps.narrow(found, interval.low, interval.high)
+        return bitmaps.exact
 
     def within(self, rows: Rows, interval: Interval) -> Rows:
         """Return those of the rows whose values are in the interval."""

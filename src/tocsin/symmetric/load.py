@@ -20,11 +20,11 @@ from tocsin.language.documents import BadLine, decode, from_document
 from tocsin.language.formula import ConditionFormula
 from tocsin.language.formula_bind import bind_condition
 from tocsin.symmetric.admit_column import admit_list
+from tocsin.symmetric.bounds import Bound
 from tocsin.symmetric.matchmaker import Matchmaker
 from tocsin.symmetric.programs import Program
 from tocsin.symmetric.roster import Batch
 from tocsin.symmetric.subscriber import Subscriber, SubscriberId, bind_subscriber, conjuncts, properties_of
-from tocsin.symmetric.wants import Bound
 
 CHUNK = 8_192  # documents that are held at once
 _PLAIN_KEYS = frozenset({"id", "predicates", "properties"})
@@ -167,7 +167,7 @@ class Loader:
     def _bound(self, predicate: Any) -> _Known:
         tree = from_bulk({"predicates": [predicate]})
         parts = tuple(bind_condition(part, self._scope) for part in conjuncts(tree.where))
-        bounds = self.matchmaker.roster.wants.bounds_of(parts)
+        bounds = self.matchmaker.roster.wants.keys.bounds_of(parts)
         if bounds is None:
             return _Known(parts, None)
         self._bounds += bounds

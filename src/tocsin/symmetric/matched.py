@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from tocsin.language.formula_columns import Column
 from tocsin.schema import Value
@@ -21,6 +24,7 @@ class Work:
     static_survivors: int = 0
     rule_rows: int = 0  # rows that rules were tested for
     dynamic_rows: int = 0  # rows that dynamic attributes were computed for
+    kept_rows: int = 0  # rows whose dynamic attributes had been computed before, and kept
     decided_by_definition: int = 0
     matches: int = 0
     failures: int = 0
@@ -42,14 +46,43 @@ class Failure:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
 class Matched:
-    """What an offer met: whom, with which values, whom not because of a failure, and by which plan."""
+    """What an offer met: whom, with which values, whom not because of a failure, and by which plan.
 
-    ids: tuple[SubscriberId, ...]
-    columns: Mapping[str, Column]  # the dynamic attributes' values, in the order of `ids`
-    failures: tuple[Failure, ...]
-    plan: Plan
+    Of a batch of offers, `columns` may be those of several, of which `span` are this one's.
+    """
+
+    __slots__ = ("_columns", "_found", "_ids", "_span", "failures", "plan")
+
+    def __init__(
+        self,
+        found: Sequence[SubscriberId] | npt.NDArray[np.int64],
+        columns: Mapping[str, Column],
+        failures: tuple[Failure, ...],
+        plan: Plan,
+        span: slice | None = None,
+    ) -> None:
+        self._found, self._columns, self._span = found, columns, span
+        self._ids: tuple[SubscriberId, ...] | None = None
+        self.failures, self.plan = failures, plan
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    @property
+    def ids(self) -> tuple[SubscriberId, ...]:
+        """Whom the offer met."""
+        if self._ids is None:
+            self._ids = tuple(self._found.tolist() if isinstance(self._found, np.ndarray) else self._found)
+        return self._ids
+
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        """The dynamic attributes' values, in the order of `ids`."""
+        if self._span is not None:
+            self._columns = {name: column.part(self._span) for name, column in self._columns.items()}
+            self._span = None
+        return self._columns
 
     def notifications(self) -> list[Match]:
         """Return each match with its computed values, as the subscriber is told."""
@@ -58,5 +91,5 @@ class Matched:
 
     def for_publisher(self, *, reveal: bool = False) -> dict[str, Any]:
         """Return what the publisher may know: how many, and only where the operator allows it, who."""
-        counts: dict[str, Any] = {"matches": len(self.ids), "failures": len(self.failures)}
+        counts: dict[str, Any] = {"matches": len(self), "failures": len(self.failures)}
         return {**counts, "subscribers": list(self.ids)} if reveal else counts

@@ -11,7 +11,7 @@ sub-event, the dynamic sub-event, and the rules.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tocsin.errors import BadValue, BindError, EventRejected, FormulaFailed, LanguageError, Violation, shown
@@ -63,6 +63,9 @@ class Offer:
     event: Event
     dynamic: tuple[DynamicAttribute, ...]
     rules: tuple[ConditionFormula, ...]
+    made: dict[str, Any] = field(
+        init=False, default_factory=dict, compare=False, repr=False
+    )  # of it by whoever matches it
 
     def row(self, meeting: Meeting) -> dict[str, Any]:
         """Return the static values as formulas see them."""

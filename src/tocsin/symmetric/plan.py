@@ -7,25 +7,24 @@ gives the same plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from math import prod
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from tocsin.language.formula import Every, Satisfies, Test
+from tocsin.language.formula import Satisfies
 from tocsin.language.render import render
-from tocsin.symmetric.columns import PropertyColumn
 from tocsin.symmetric.offer import Offer
 
 FIRST_GUESS = 0.1  # of the subscribers' conditions hold for an offer, before any was seen
 ENGINE_ROWS = 2_000  # what asking the static index costs, in rows touched, before its matches
+ORDER_ROWS = 10_000  # what going through rows in the order of a value costs, before the first row
 RULE_ROWS = 2  # what a row found by a rule's index costs: such rows come out of order
 CHECK_ROWS = 4  # what checking one row's conditions costs, in rows touched
+LEFT_ROWS = 1  # what a row that bitmaps leave costs
 BITMAP_ROWS = 1_000  # what using bitmaps costs, before the first row
 ROWS_A_BITMAP = 2_000  # rows that one bitmap decides at the cost of touching one
 
 
-@dataclass(frozen=True, slots=True)
-class Weighed:
+class Weighed(NamedTuple):
     """What was compared: the most selective rule that an index can look up, and the costs in rows touched."""
 
     predicate: Satisfies
@@ -46,8 +45,7 @@ class Weighed:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """What comes first, and why. `access` is the rule's predicate by whose order subscribers are found.
 
     Where rules come first and there is no such predicate, bitmaps of all rules and conditions are used together.
@@ -62,37 +60,32 @@ class Plan:
         """The reason in words."""
         return f"{self.first} first: {self.reason}"
 
+    @property
+    def by_bitmaps(self) -> bool:
+        return self.first == "rules" and self.access is None
 
-def choose(
-    offer: Offer, rules: tuple[Test, ...], columns: Mapping[str, PropertyColumn], subscribers: int, static_share: float
-) -> Plan:
-    """Return the cheapest of the three ways."""
-    counted = [
-        (count, predicate)
-        for predicate in _predicates(rules)
-        if predicate.name in columns and (count := columns[predicate.name].count(predicate)) is not None
-    ]
+
+SWITCHED_OFF = Plan("static", None, "rule indexes are switched off")
+_NOT_INDEXED = Plan("static", None, "no rule can be looked up in the index")
+_NO_RULES = Plan("static", None, "the offer has no rules")
+
+
+def choose(offer: Offer, counted: Sequence[tuple[int, Satisfies]], subscribers: int, static_share: float) -> Plan:
+    """Return the cheapest of the three ways; `counted` has predicates of rules and for how many rows each holds."""
     if not counted:
-        return Plan(
-            "static", None, "no rule can be looked up in the index" if offer.rules else "the offer has no rules"
-        )
+        return _NOT_INDEXED if offer.rules else _NO_RULES
     expected = static_share * subscribers
-    fewest, access = min(counted, key=lambda pair: pair[0])
-    share = prod(min(count, subscribers) / max(subscribers, 1) for count, _ in counted)
-    by_order = RULE_ROWS * fewest * len(counted) + CHECK_ROWS * share * subscribers
+    fewest, access = counted[0]
+    share = 1.0
+    for count, predicate in counted:
+        share *= min(count, subscribers) / max(subscribers, 1)
+        if count < fewest:
+            fewest, access = count, predicate
+    by_order = ORDER_ROWS + RULE_ROWS * fewest * len(counted) + CHECK_ROWS * share * subscribers
     filters = 2 * (len(counted) + len(offer.event.values))
-    by_bitmaps = BITMAP_ROWS + filters * subscribers / ROWS_A_BITMAP + CHECK_ROWS * share * expected
+    by_bitmaps = BITMAP_ROWS + filters * subscribers / ROWS_A_BITMAP + LEFT_ROWS * share * expected
     by_static = ENGINE_ROWS + expected * (1 + len(counted))
     weighed = Weighed(access, fewest, subscribers, expected, by_order, by_bitmaps, by_static)
-    if by_static < min(by_order, by_bitmaps):
+    if by_static < by_order and by_static < by_bitmaps:
         return Plan("static", None, weighed)
     return Plan("rules", access if by_order <= by_bitmaps else None, weighed)
-
-
-def _predicates(rules: tuple[Test, ...]) -> Iterator[Satisfies]:
-    """Yield the predicates that all matching subscribers satisfy."""
-    for rule in rules:
-        if isinstance(rule, Every):
-            yield from _predicates(rule.parts)
-        elif isinstance(rule, Satisfies):
-            yield rule

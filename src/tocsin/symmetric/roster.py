@@ -15,17 +15,18 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.errors import DuplicateSubscription, UnknownSubscription
+from tocsin.errors import DuplicateSubscription, TooLarge, UnknownSubscription
 from tocsin.language.bind import bind
 from tocsin.language.formula import ConditionFormula
 from tocsin.language.json_form import to_json
 from tocsin.language.syntax import And, Node, Predicate, Subscription
 from tocsin.matching.columnar.matcher import ColumnarMatcher
 from tocsin.schema import Event
+from tocsin.symmetric.bounds import Bound
 from tocsin.symmetric.columns import Growing, PropertyColumn, Rows
 from tocsin.symmetric.meeting import Meeting
 from tocsin.symmetric.subscriber import Subscriber, SubscriberId
-from tocsin.symmetric.wants import Bound, Wants
+from tocsin.symmetric.wants import Wants
 
 DEAD_SHARE = 0.25  # of the rows, before they are numbered anew
 FEWEST_DEAD = 1_000
@@ -62,12 +63,12 @@ class Ids:
             else:
                 self._numbers = None
 
-    def of(self, rows: Rows) -> list[SubscriberId]:
-        """Return the ids of these rows."""
+    def of(self, rows: Rows) -> Sequence[SubscriberId] | Rows:
+        """Return the ids of these rows, as an array where all ids are numbers."""
         if self._numbers is not None:
-            found: list[SubscriberId] = self._numbers.array[rows].tolist()
+            found: Rows = self._numbers.array.take(rows)
             return found
-        return list(map(self._listed.__getitem__, rows.tolist()))
+        return tuple(map(self._listed.__getitem__, rows.tolist()))
 
     def __getitem__(self, row: int) -> SubscriberId:
         return self._listed[row]
@@ -82,6 +83,7 @@ class Roster:
     def __init__(self, meeting: Meeting) -> None:
         self.meeting = meeting
         self.rebuilds = 0
+        self.changes = 0
         self.wants = Wants(self.meeting)
         self.properties = {name: PropertyColumn(domain) for name, domain in self.meeting.property_domains.items()}
         self.ids = Ids()
@@ -96,6 +98,7 @@ class Roster:
         """Hold a subscriber; raises DuplicateSubscription."""
         if subscriber.id in self._row_of:
             raise DuplicateSubscription(subscriber.id)
+        self.changes += 1
         row = len(self.ids)
         self._row_of[subscriber.id] = row
         self.ids.extend([subscriber.id])
@@ -105,11 +108,11 @@ class Roster:
             column.append(subscriber.properties.get(name))
         self.wants.append(subscriber)
         for dynamic, engine in self._engines.items():
-            node = _joined(self.wants.static_nodes(subscriber, dynamic))
-            engine.add(row, bind(Subscription((), node), self.meeting.lenient_schema))
+            self._add_to(engine, row, self.wants.static_nodes(subscriber, dynamic))
 
     def extend(self, batch: Batch) -> None:
         """Hold many subscribers, whose conditions are bounds alone and whose ids are new."""
+        self.changes += 1
         start = len(self.ids)
         self.ids.extend(batch.ids)
         self._row_of.update(zip(batch.ids, range(start, len(self.ids)), strict=True))
@@ -119,12 +122,27 @@ class Roster:
             column.extend(batch.properties[name])
         self.wants.extend(len(batch.ids), batch.bounds, batch.bound_rows, batch.bound_numbers)
         for dynamic, engine in self._engines.items():
-            errors = engine.load(self._documents(dynamic, range(start, len(self.ids))))
-            assert not errors, errors[0]
+            self._load(engine, dynamic, range(start, len(self.ids)))
+
+    def _load(self, engine: ColumnarMatcher, dynamic: frozenset[str], rows: Iterable[int]) -> None:
+        for error in engine.load(self._documents(dynamic, rows)):
+            assert isinstance(error.error, TooLarge), error
+            assert isinstance(error.id, int)
+            self._add_to(engine, error.id, self.wants.static_nodes(self.subscriber(error.id), dynamic))
+
+    def _add_to(self, engine: ColumnarMatcher, row: int, nodes: list[Node]) -> None:
+        """Add a row to an engine; where it has too many alternatives, by its plain predicates alone."""
+        try:
+            engine.add(row, bind(Subscription((), _joined(nodes)), self.meeting.lenient_schema))
+        except TooLarge:
+            self.wants.loosen(row)
+            plain = [node for node in nodes if isinstance(node, Predicate)]
+            engine.add(row, bind(Subscription((), _joined(plain)), self.meeting.lenient_schema))
 
     def remove(self, id: SubscriberId) -> None:
         """Let go of a subscriber; raises UnknownSubscription."""
         row = self.row_of(id)
+        self.changes += 1
         del self._row_of[id]
         self._live.array[row] = False
         self._parts[row] = ()
@@ -139,7 +157,7 @@ class Roster:
         """Number the rows anew. The engines, which number them as before, are made again when they are next needed."""
         rows = self.all_rows()
         listed = rows.tolist()
-        staying = self.ids.of(rows)
+        staying = [self.ids[row] for row in listed]
         self.ids = Ids(staying)
         self._parts = [self._parts[row] for row in listed]
         self._row_of = {id: row for row, id in enumerate(staying)}
@@ -180,6 +198,15 @@ class Roster:
         """Return those of the rows whose subscribers are there."""
         return rows if len(self.ids) == len(self) else rows[self._live.array[rows]]
 
+    def live_words(self) -> npt.NDArray[np.uint64] | None:
+        """Return a bitmap of the rows whose subscribers are there; None where all are."""
+        if len(self.ids) == len(self):
+            return None
+        words = np.zeros((len(self.ids) + 63) // 64, np.uint64)
+        packed = np.packbits(self._live.array, bitorder="little")
+        words.view(np.uint8)[: len(packed)] = packed
+        return words
+
     def all_rows(self) -> Rows:
         return np.flatnonzero(self._live.array)
 
@@ -200,8 +227,7 @@ class Roster:
 
     def _built(self, dynamic: frozenset[str]) -> ColumnarMatcher:
         engine = ColumnarMatcher(self.meeting.lenient_schema)
-        errors = engine.load(self._documents(dynamic, self._row_of.values()))
-        assert not errors, errors[0]
+        self._load(engine, dynamic, self._row_of.values())
         return engine
 
     def _documents(self, dynamic: frozenset[str], rows: Iterable[int]) -> Iterator[bytes]:

@@ -1,39 +1,37 @@
-"""The stages of matching one offer (section 4.2.3 of the paper), after its analysis (offer.py).
+"""The stages of matching one offer (section 4.2.3 of the paper), after its analysis (offer.py, prepared.py).
 
     Match Static   the subscribers whose conditions the static sub-event may satisfy
     Match Dynamic  dynamic attributes are computed for the survivors only, and the conditions on them checked
     Match Final    the rules over property columns; those on dynamic attributes last
 
 The planner (plan.py) chooses how the first survivors are found: by the columnar engine over the conditions, by the rows
-of the most selective rule in the order of its property, or by bitmaps over both sides. Whatever the way, the answer is
-that of semantics.py: a row for which anything fails is decided by it.
+of the most selective rule in the order of its property, or by bitmaps over both sides, for all offers of a batch together
+(batch.py). Whatever the way, the answer is that of semantics.py: a row for which anything fails is decided by it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from tocsin.language.formula import ConditionFormula, Every, Satisfies
+from tocsin.language.formula import ConditionFormula, Satisfies
 from tocsin.language.formula_columns import Column
 from tocsin.language.formula_vector import compute_column, condition_column
-from tocsin.schema import Event
 from tocsin.symmetric.admit_column import admit_column
-from tocsin.symmetric.bitmaps import every_row, rows_of
-from tocsin.symmetric.columns import Interval, PropertyColumn, Rows
-from tocsin.symmetric.machine import Machine, machine_for
+from tocsin.symmetric.columns import Rows
+from tocsin.symmetric.computing import Computing
 from tocsin.symmetric.matched import Failure, Matched, Work
 from tocsin.symmetric.meeting import Meeting
 from tocsin.symmetric.offer import DynamicAttribute, Offer, admitted
-from tocsin.symmetric.plan import FIRST_GUESS, Plan, choose
+from tocsin.symmetric.plan import FIRST_GUESS, SWITCHED_OFF, Plan, choose
+from tocsin.symmetric.prepared import Prepared
 from tocsin.symmetric.roster import Roster
-from tocsin.symmetric.semantics import decide, refers_to
+from tocsin.symmetric.semantics import decide
 
 _REMEMBER = 0.2  # how much the newest offer counts in what is expected of the next
-_MOST_MACHINES = 64
 
 
 @dataclass(slots=True)
@@ -57,76 +55,74 @@ class Stages:
     def __init__(self, meeting: Meeting, roster: Roster, *, rule_indexes: bool = True) -> None:
         self.meeting, self.roster, self.rule_indexes = meeting, roster, rule_indexes
         self.work = Work()
+        self.computing = Computing(roster)
         self._static_share: dict[frozenset[str], float] = {}
-        self._machines: dict[int, tuple[DynamicAttribute, Machine | None]] = {}
 
-    def match(self, offer: Offer) -> Matched:
-        """Return whom an offer matches."""
-        dynamic = frozenset(attribute.name for attribute in offer.dynamic)
-        early = [rule for rule in offer.rules if not refers_to(rule, dynamic)]
-        late = [rule for rule in offer.rules if refers_to(rule, dynamic)]
-        row = offer.row(self.meeting)
-        plan = self._plan(offer, early, dynamic)
+    def plan(self, offer: Offer, prepared: Prepared, counts: Sequence[int]) -> Plan:
+        """Return how an offer is matched; `counts` says for how many rows each of its intervals holds."""
+        if not self.rule_indexes:
+            return SWITCHED_OFF
+        counted = list(zip(counts, prepared.predicates, strict=True))
+        for predicate in prepared.counted:
+            if (count := self.roster.properties[predicate.name].count(predicate)) is not None:
+                counted.append((count, predicate))
+        share = self._static_share.get(prepared.dynamic, FIRST_GUESS)
+        return choose(offer, counted, len(self.roster), share)
+
+    def match(self, offer: Offer, prepared: Prepared, plan: Plan) -> Matched:
+        """Return whom an offer matches, the first survivors found by conditions or by one rule."""
         if plan.first == "rules":
-            survivors = self._by_rules(plan, early, row, dynamic)
+            assert plan.access is not None
+            survivors = self._by_order(plan.access, prepared)
         else:
-            survivors = self._by_static(offer.event, early, row, dynamic)
-        computed = self._match_dynamic(offer.dynamic, survivors, row, dynamic, found_statically=plan.first == "static")
-        for rule in late:
-            kept = self._test(rule, survivors, row, computed)
+            survivors = self._by_static(offer, prepared)
+        return self._rest(offer, prepared, plan, survivors)
+
+    def match_found(self, offer: Offer, prepared: Prepared, plan: Plan, rows: Rows) -> Matched:
+        """Return whom an offer matches among rows that its intervals and keys leave (batch.py)."""
+        survivors = self._checked(rows, prepared.unsure, prepared.others, prepared)
+        return self._rest(offer, prepared, plan, survivors)
+
+    def _rest(self, offer: Offer, prepared: Prepared, plan: Plan, survivors: _Survivors) -> Matched:
+        """Match Dynamic, and the rules about what it computes."""
+        computed = self._match_dynamic(offer.dynamic, survivors, prepared, found_statically=plan.first == "static")
+        for rule in prepared.late:
+            kept = self._test(rule, survivors, prepared.row, computed)
             computed = {name: column.take(kept) for name, column in computed.items()}
         return self._finished(offer, survivors, computed, plan)
 
-    def _plan(self, offer: Offer, early: list[ConditionFormula], dynamic: frozenset[str]) -> Plan:
-        if not self.rule_indexes:
-            return Plan("static", None, "rule indexes are switched off")
-        share = self._static_share.get(dynamic, FIRST_GUESS)
-        return choose(offer, tuple(rule.root for rule in early), self.roster.properties, len(self.roster), share)
-
-    def _by_static(
-        self, event: Event, early: list[ConditionFormula], row: Mapping[str, Any], dynamic: frozenset[str]
-    ) -> _Survivors:
+    def _by_static(self, offer: Offer, prepared: Prepared) -> _Survivors:
         """Match Static by the engine, then the rules that need nothing computed."""
-        rows = self.roster.match_static(event, dynamic)
+        rows = self.roster.match_static(offer.event, prepared.dynamic)
         self.work.static_survivors += len(rows)
-        self._learn(dynamic, len(rows), len(self.roster))
-        intervals, others = self._divided(early)
-        for column, interval in intervals:
-            self.work.rule_rows += len(rows)
-            rows = column.within(rows, interval)
-        survivors = _Survivors(rows)
-        for rule in others:
-            self._test(rule, survivors, row, {})
+        self._learn(prepared.dynamic, len(rows), len(self.roster))
+        survivors = _Survivors(self._within_rules(rows, prepared))
+        for rule in prepared.others:
+            self._test(rule, survivors, prepared.row, {})
         return survivors
 
-    def _by_rules(
-        self, plan: Plan, early: list[ConditionFormula], row: Mapping[str, Any], dynamic: frozenset[str]
-    ) -> _Survivors:
-        """Match Final by an index, then the conditions that need nothing computed."""
+    def _by_order(self, access: Satisfies, prepared: Prepared) -> _Survivors:
+        """Match Final by the rows in the order of a value, then the conditions that need nothing computed."""
         self.work.rules_first += 1
-        static = [name for name in self.meeting.event_domains if name not in dynamic]
-        intervals, others = self._divided(early)
-        if plan.access is not None:
-            rows = self.roster.properties[plan.access.name].rows(plan.access)
-        else:
-            found = every_row(len(self.roster.ids))
-            intervals = [one for one in intervals if not one[0].narrow(found, one[1])]
-            static = self.roster.wants.narrow(found, static, row)
-            rows = rows_of(found)
-        rows = self.roster.live(rows)
-        for column, interval in intervals:
-            self.work.rule_rows += len(rows)
-            rows = column.within(rows, interval)
+        static = [name for name in self.meeting.event_domains if name not in prepared.dynamic]
+        rows = self.roster.live(self.roster.properties[access.name].rows(access))
+        rows = self._within_rules(rows, prepared)
         left = len(rows)
-        rows, unsure = self.roster.wants.refine(rows, static, row)
-        if plan.access is not None:  # bitmaps have looked at the conditions already
-            self._learn(dynamic, len(rows), left)
+        rows, unsure = self.roster.wants.refine(rows, static, prepared.row)
+        self._learn(prepared.dynamic, len(rows), left)
+        return self._checked(rows, unsure, prepared.others, prepared)
+
+    def _checked(
+        self, rows: Rows, unsure: Sequence[str], rules: Sequence[ConditionFormula], prepared: Prepared
+    ) -> _Survivors:
+        """Return the rows that rules, and conditions that need nothing computed, leave."""
         survivors = _Survivors(rows)
-        for rule in others:
-            self._test(rule, survivors, row, {})
+        for rule in rules:
+            self._test(rule, survivors, prepared.row, {})
         checked = self.roster.wants.check(
-            survivors.rows, unsure, row, {}, self.roster.subscriber, found_statically=False, later=dynamic
-        )
+            survivors.rows, unsure, prepared.row, {}, self.roster.subscriber, found_statically=False,
+            later=prepared.dynamic,
+        )  # fmt: skip
         survivors.doubtful |= checked.doubtful
         survivors.keep(checked.holds)
         return survivors
@@ -137,24 +133,15 @@ class Stages:
             before = self._static_share.get(dynamic, held / of)
             self._static_share[dynamic] = before + _REMEMBER * (held / of - before)
 
-    def _divided(
-        self, rules: list[ConditionFormula]
-    ) -> tuple[list[tuple[PropertyColumn, Interval]], list[ConditionFormula]]:
-        """Return the intervals of property columns that rules are, and the rules that are none."""
-        intervals: list[tuple[PropertyColumn, Interval]] = []
-        others: list[ConditionFormula] = []
-        for rule in rules:
-            parts = rule.root.parts if isinstance(rule.root, Every) else (rule.root,)
-            found: list[tuple[PropertyColumn, Interval]] = []
-            for part in parts:
-                column = self.roster.properties.get(part.name) if isinstance(part, Satisfies) else None
-                interval = None if column is None else column.interval(part)  # type: ignore[arg-type]
-                if column is not None and interval is not None:
-                    found.append((column, interval))
-            intervals += found
-            if len(found) < len(parts):
-                others.append(rule)
-        return intervals, others
+    def _within_rules(self, rows: Rows, prepared: Prepared) -> Rows:
+        """Return those of the rows that are in the intervals of all rules."""
+        for predicate in prepared.predicates:
+            column = self.roster.properties[predicate.name]
+            interval = column.interval(predicate)
+            assert interval is not None
+            self.work.rule_rows += len(rows)
+            rows = column.within(rows, interval)
+        return rows
 
     def _test(
         self, rule: ConditionFormula, survivors: _Survivors, row: Mapping[str, Any], computed: Mapping[str, Column]
@@ -181,21 +168,20 @@ class Stages:
         self,
         attributes: tuple[DynamicAttribute, ...],
         survivors: _Survivors,
-        row: Mapping[str, Any],
-        dynamic: frozenset[str],
+        prepared: Prepared,
         *,
         found_statically: bool,
     ) -> dict[str, Column]:
         """Compute the dynamic attributes for the survivors; take from them those whose conditions they do not satisfy."""
         computed: dict[str, Column] = {}
         for attribute in attributes:
-            column, doubtful = self._compute(attribute, survivors.rows, row)
+            column, doubtful = self._compute(attribute, survivors.rows, prepared.row)
             if doubtful is not None:
                 survivors.doubtful |= doubtful
             computed[attribute.name] = column
         checked = self.roster.wants.check(
-            survivors.rows, sorted(dynamic), row, computed, self.roster.subscriber, found_statically=True,
-            only=None if found_statically else dynamic,
+            survivors.rows, sorted(prepared.dynamic), prepared.row, computed, self.roster.subscriber,
+            found_statically=True, only=None if found_statically else prepared.dynamic,
         )  # fmt: skip
         holds = checked.holds | survivors.doubtful  # what failed is decided by the definition
         survivors.doubtful |= checked.doubtful
@@ -204,26 +190,17 @@ class Stages:
 
     def _compute(self, attribute: DynamicAttribute, rows: Rows, row: Mapping[str, Any]) -> tuple[Column, Any]:
         """Return an attribute's values, and which rows are doubtful (None: none)."""
-        self.work.dynamic_rows += len(rows)
-        machine = self._machine(attribute)
-        by_machine = None if machine is None else machine.run(self.roster.properties, rows, row)
-        if by_machine is not None:
-            return by_machine, None
+        one = self.computing.of(attribute)
+        by_machine = self.computing.compute(one, rows, row, self.work, one.kept)
+        if by_machine is not None and (by_machine[1] is None or not by_machine[1].any()):
+            return by_machine[0], None
+        if by_machine is None:
+            self.work.dynamic_rows += len(rows)
         names = attribute.formula.names
         columns = {name: self.roster.properties[name].column(rows) for name in names if name in self.roster.properties}
         found = compute_column(attribute.formula, columns, len(rows), row)
         column = admit_column(found, attribute.domain, lambda value: admitted(value, attribute.domain, attribute.name))
         return column, None if column.failed is None else column.failed != 0
-
-    def _machine(self, attribute: DynamicAttribute) -> Machine | None:
-        """Return the machine of a dynamic attribute; the last ones are kept, by the attribute's identity."""
-        known = self._machines.get(id(attribute))
-        if known is None or known[0] is not attribute:
-            machine = machine_for(attribute.formula, attribute.domain, self.meeting.property_domains)
-            while len(self._machines) >= _MOST_MACHINES:
-                del self._machines[next(iter(self._machines))]
-            known = self._machines[id(attribute)] = (attribute, machine)
-        return known[1]
 
     def _finished(self, offer: Offer, survivors: _Survivors, computed: Mapping[str, Column], plan: Plan) -> Matched:
         """Return the answer, the doubtful rows decided by the definition."""
@@ -242,8 +219,7 @@ class Stages:
         return self._told(survivors.rows[matched], taken, failures, plan)
 
     def _told(self, rows: Rows, computed: Mapping[str, Column], failures: list[Failure], plan: Plan) -> Matched:
-        found = tuple(self.roster.ids.of(rows))
         self.work.offers += 1
-        self.work.matches += len(found)
+        self.work.matches += len(rows)
         self.work.failures += len(failures)
-        return Matched(found, computed, tuple(failures), plan)
+        return Matched(self.roster.ids.of(rows), computed, tuple(failures), plan)

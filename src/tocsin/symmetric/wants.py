@@ -8,8 +8,7 @@ floats; texts are numbered. Parts that are no interval are evaluated as formulas
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,24 +19,18 @@ from tocsin.language.formula import ConditionFormula
 from tocsin.language.formula_columns import EXACT, Bools, Column
 from tocsin.language.formula_semantics import is_true
 from tocsin.language.formula_vector import condition_column
-from tocsin.language.syntax import Node, Op, Predicate
-from tocsin.schema import Domain, HierarchicalDomain, Value
+from tocsin.language.syntax import Node
 from tocsin.symmetric.bitmaps import BitmapIndex, Words, between_bounds, within
+from tocsin.symmetric.bounds import Bound, Keys, Sides
 from tocsin.symmetric.columns import Growing, Rows
 from tocsin.symmetric.meeting import Meeting
 from tocsin.symmetric.relax import relaxed
 from tocsin.symmetric.subscriber import Subscriber
 
-_BY_ORDER = frozenset({Op.LT, Op.LE, Op.GT, Op.GE, Op.BETWEEN})
 _TOGETHER = 8  # rows with an equal part, from which on it is evaluated over columns
 
 
-class Bound(NamedTuple):
-    """The keys from low to high of an attribute; only values that are floats exactly can be compared with it."""
-
-    attribute: str
-    low: float
-    high: float
+_Side = tuple[npt.NDArray[Any], BitmapIndex]
 
 
 class Part(NamedTuple):
@@ -56,14 +49,6 @@ class Checked(NamedTuple):
     doubtful: Bools
 
 
-class Sides(NamedTuple):
-    """The domains of what bounds are about, and of one's own names; book.py has it the other way round."""
-
-    event_domains: Mapping[str, Domain]
-    property_domains: Mapping[str, Domain]
-    multiple: frozenset[str]
-
-
 class Wants:
     """The conditions of all subscribers."""
 
@@ -76,9 +61,10 @@ class Wants:
         self._low_bits: dict[str, BitmapIndex] = {}  # only of attributes that some row bounds on this side
         self._high_bits: dict[str, BitmapIndex] = {}
         self._all_present = Growing(np.bool_, False)
-        self._texts: dict[str, dict[str, int]] = {}
+        self.keys = Keys(meeting)
         self._parts: dict[int, tuple[Part, ...]] = {}
         self._has_parts = Growing(np.bool_, False)
+        self._loose: set[int] = set()  # rows that an engine has not in full
         self._numbers: dict[ConditionFormula, int] = {}
         self.formulas_evaluated = 0
 
@@ -90,7 +76,7 @@ class Wants:
         parts: list[Part] = []
         for formula in subscriber.parts:
             node, exact = relaxed(formula.root, subscriber.properties, self.own, frozenset())
-            bound = self.bound_of(node) if exact else None
+            bound = self.keys.bound_of(node) if exact else None
             if bound is not None:
                 bounds.append(bound)
             else:
@@ -138,6 +124,11 @@ class Wants:
     def forget(self, row: int) -> None:
         """Let go of what a row keeps beside the arrays."""
         self._parts.pop(row, None)
+        self._loose.discard(row)
+
+    def loosen(self, row: int) -> None:
+        """Remember that an engine does not decide all of the row's conditions on static attributes."""
+        self._loose.add(row)
 
     def keep(self, rows: Rows) -> None:
         """Let go of all rows but these, which are numbered anew."""
@@ -146,63 +137,12 @@ class Wants:
                 growing.reach(self.size)
                 growing.keep(rows)
         self._has_parts.keep(rows)
+        self._loose = set()
         self._parts = {row: self._parts[old] for row, old in enumerate(rows.tolist()) if old in self._parts}
         self._low_bits = {attribute: BitmapIndex() for attribute in self._low_bits}
         self._high_bits = {attribute: BitmapIndex() for attribute in self._high_bits}
         self.size = len(rows)
         self._all_present = Growing(np.bool_, False)
-
-    def bounds_of(self, formulas: Iterable[ConditionFormula]) -> list[Bound] | None:
-        """Return the bounds that these parts are, whatever one's own properties; None where one is no bound."""
-        found: list[Bound] = []
-        for formula in formulas:
-            if not self.own.isdisjoint(formula.names):
-                return None
-            node, exact = relaxed(formula.root, {}, self.own, frozenset())
-            bound = self.bound_of(node) if exact else None
-            if bound is None:
-                return None
-            found.append(bound)
-        return found
-
-    def bound_of(self, node: Node) -> Bound | None:
-        """Return the bound that a predicate is; None where it is none."""
-        if not isinstance(node, Predicate) or node.attribute in self.meeting.multiple:
-            return None
-        domain = self.meeting.event_domains[node.attribute]
-        operand: Any = node.operand
-        if node.op is Op.KIND_OF and isinstance(domain, HierarchicalDomain):
-            first, last = domain.intervals[operand]
-            return Bound(node.attribute, float(first), float(last))
-        if node.op is not Op.EQ and (node.op not in _BY_ORDER or domain.kind not in ("numeric", "time")):
-            return None
-        ends = operand if node.op is Op.BETWEEN else (operand, operand)
-        low, high = (self._key(node.attribute, domain, end, intern=True) for end in ends)
-        if low is None or high is None:
-            return None
-        match node.op:
-            case Op.LT:
-                return Bound(node.attribute, -math.inf, math.nextafter(high, -math.inf))
-            case Op.LE:
-                return Bound(node.attribute, -math.inf, high)
-            case Op.GT:
-                return Bound(node.attribute, math.nextafter(low, math.inf), math.inf)
-            case Op.GE:
-                return Bound(node.attribute, low, math.inf)
-            case _:
-                return Bound(node.attribute, low, high)
-
-    def _key(self, attribute: str, domain: Domain, value: Value, *, intern: bool = False) -> float | None:
-        """Return the key of a value as a float; None where that is not exact, or the domain has no such keys."""
-        if domain.kind == "point":
-            return None
-        key = domain.key(value)
-        if isinstance(key, str):
-            texts = self._texts.setdefault(attribute, {})
-            return float(texts.setdefault(key, len(texts)) if intern else texts.get(key, -1))
-        if isinstance(key, Decimal) or (isinstance(key, int) and abs(key) > EXACT):
-            return None
-        return float(key)  # type: ignore[arg-type]
 
     # --- nodes for the engine -----------------------------------------------------------------------------------------
 
@@ -211,6 +151,34 @@ class Wants:
         return [relaxed(part.root, subscriber.properties, self.own, dynamic).node for part in subscriber.parts]
 
     # --- rows by their bounds ------------------------------------------------------------------------------------------
+
+    def indexes(self) -> Iterator[tuple[str, _Side | None, _Side | None]]:
+        """Yield each attribute with its lowest and its highest keys, and the bitmaps over them; None where all are free."""
+        for attribute in self._low:
+            yield (
+                attribute,
+                self._side(attribute, self._low, self._low_bits),
+                self._side(attribute, self._high, self._high_bits),
+            )
+
+    def _side(self, attribute: str, bounds: Mapping[str, Growing], indexes: Mapping[str, BitmapIndex]) -> _Side | None:
+        bits = indexes.get(attribute)
+        if bits is None:
+            return None
+        keys = self._reached(bounds[attribute])
+        bits.reach(keys, self._reached(self._all_present))
+        return keys, bits
+
+    def bounds(self, attribute: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
+        """Return the lowest and the highest key of an attribute that each row wants; None where no row wants any."""
+        if attribute not in self._low:
+            return None
+        return self._reached(self._low[attribute]), self._reached(self._high[attribute])
+
+    @property
+    def with_parts(self) -> Bools | None:
+        """Which rows have conditions that are no bounds; None where there are no such rows."""
+        return self._has_parts.array if self._parts else None
 
     def narrow(self, found: Words, attributes: Iterable[str], offer_row: Mapping[str, Any]) -> list[str]:
         """Take from a bitmap rows that the offer's values are out of bounds for; return the attributes still to refine."""
@@ -261,7 +229,7 @@ class Wants:
         value = offer_row.get(attribute)
         if value is None:
             return -math.inf, math.inf
-        key = self._key(attribute, self.meeting.event_domains[attribute], value)
+        key = self.keys.key(attribute, self.meeting.event_domains[attribute], value)
         return None if key is None else (key, key)
 
     def _reached(self, growing: Growing) -> npt.NDArray[Any]:
@@ -296,9 +264,11 @@ class Wants:
         by_part: dict[int, tuple[Part, list[int]]] = {}
         with_parts = np.flatnonzero(holds & self._has_parts.array[rows]).tolist() if self._parts else []
         for place in with_parts:
-            for part in self._parts[int(rows[place])]:
+            row = int(rows[place])
+            indexed = found_statically and row not in self._loose
+            for part in self._parts[row]:
                 names = part.formula.names
-                decided = found_statically and part.exact and computed.keys().isdisjoint(names)
+                decided = indexed and part.exact and computed.keys().isdisjoint(names)
                 if decided or not later.isdisjoint(names) or (only is not None and only.isdisjoint(names)):
                     continue
                 by_part.setdefault(part.number, (part, []))[1].append(place)
@@ -328,7 +298,7 @@ class Wants:
         value = offer_row.get(attribute)
         if value is None:
             return free
-        key = self._key(attribute, self.meeting.event_domains[attribute], value)
+        key = self.keys.key(attribute, self.meeting.event_domains[attribute], value)
         if key is None:  # a number that no float is: the definition tells
             doubtful |= ~free
             return np.ones(len(rows), np.bool_)
@@ -344,7 +314,7 @@ class Wants:
             inexact = present & ((column.values > EXACT) | (column.values < -EXACT))
             return column.values.astype(np.float64), present, inexact if inexact.any() else None
         members: tuple[Any, ...] = column.members
-        listed = [None if v is None else self._key(attribute, column.domain, v) for v in members]
+        listed = [None if v is None else self.keys.key(attribute, column.domain, v) for v in members]
         keys = np.array([np.nan if key is None else key for key in listed], np.float64)[column.values]
         return keys, present, present & np.isnan(keys)
 
