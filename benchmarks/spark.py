@@ -32,7 +32,6 @@ from tocsin.pipeline.match_batches import MatchBatches, Output
 from tocsin.pipeline.open_index import IndexReference, open_index
 from tocsin.pipeline.session import session
 from tocsin.pipeline.subscription_folder import read_manifest, read_schema, write_folder
-from tocsin.pipeline.write_matches import ListFile
 from tocsin.schema import EventType, NumericDomain, Schema, TextDomain, TypeAttribute
 from tocsin.schema.files import dumps
 from tocsin.spark import match, write_matches

@@ -8,12 +8,12 @@ import pytest
 
 from tocsin.broker import Broker
 from tocsin.broker.estimate import EventSample, wilson
-from tocsin.errors import NotSupported, ParseError
+from tocsin.errors import ParseError
 from tocsin.schema import EventType, NumericDomain, Schema, TextDomain, TypeAttribute
 
 pytest.importorskip("pyspark")
 
-from tocsin.spark import backfill, compare, match, read_matches, write_matches
+from tocsin.spark import backfill, compare, match, write_matches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -82,22 +82,22 @@ def test_lists_written_by_workers_are_those_of_match(flights: "DataFrame", schem
 
 
 @pytest.mark.parametrize("first", [1, 2**40])
-def test_packed_lists_are_read_as_lists(flights: "DataFrame", schema: Schema, tmp_path: Path, first: int) -> None:
+def test_lists_of_numbers_keep_the_columns_that_are_asked_for(
+    flights: "DataFrame", schema: Schema, tmp_path: Path, first: int
+) -> None:
     spark = flights.sparkSession
     texts = ["dep_delay > 30", "dest = 'LAX'", "dest = 'nowhere'"]
     wishes = spark.createDataFrame([(first + at, text) for at, text in enumerate(texts)], "id long, text string")
-    written = write_matches(flights, wishes, tmp_path / "out", schema=schema, event_id="id", ids="packed")
-    rows = read_matches(spark, tmp_path / "out").collect()
+    keep = ["id", "at", "carrier", "dep_delay"]
+    written = write_matches(flights, wishes, tmp_path / "out", schema=schema, keep=keep)
+    frame = spark.read.parquet(str(tmp_path / "out"))
+    rows = frame.collect()
     right = match(flights, wishes, schema=schema, event_id="id").collect()
     assert {(row.id, one) for row in rows for one in row.subscriptions} == {(row.id, row.subscription) for row in right}
     assert (written.events, written.matches) == (len(rows), len(right))
-
-
-def test_texts_are_not_packed(flights: "DataFrame", schema: Schema, tmp_path: Path) -> None:
-    wishes = flights.sparkSession.createDataFrame([("a", "dep_delay > 30")], "id string, text string")
-    with pytest.raises(NotSupported, match="these are texts: write lists"):
-        write_matches(flights, wishes, tmp_path / "out", schema=schema, event_id="id", ids="packed")
-    assert not list(tmp_path.iterdir())
+    kept = {tuple(row) for row in flights.select(*keep).collect()}
+    assert {tuple(row) for row in frame.select(*keep).collect()} == kept
+    assert frame.columns == ["subscriptions", *keep]
 
 
 def test_an_estimate_bounds_the_truth(schema: Schema, tmp_path: Path) -> None:

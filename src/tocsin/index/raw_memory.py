@@ -1,4 +1,4 @@
-"""Raw memory: kernels that read columns of numbers where Arrow has them, by address.
+"""Raw memory: kernels that read columns of numbers where Arrow has them, by address, and write words at any byte.
 
 Thirty columns as thirty arrays would be thirty calls of a kernel; their addresses are one array and one call.
 """
@@ -50,6 +50,17 @@ def word_at(typing: Any, address: Any) -> Any:
 
 
 @intrinsic
+def put_word(typing: Any, address: Any, word: Any) -> Any:
+    """Write 8 bytes from an address on, which need not be a multiple of 8."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.store(args[1], builder.inttoptr(args[0], ir.IntType(64).as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.uint64), generate
+
+
+@intrinsic
 def int32_at(typing: Any, address: Any, index: Any) -> Any:
     """Return the index-th int32 from an address on."""
 
@@ -81,6 +92,10 @@ if config.DISABLE_JIT:
     def word_at(address: int) -> np.uint64:
         """Return the 8 bytes from an address on as one number."""
         return np.uint64(ctypes.c_uint64.from_address(int(address)).value)
+
+    def put_word(address: int, word: np.uint64) -> None:
+        """Write 8 bytes from an address on."""
+        ctypes.c_uint64.from_address(int(address)).value = int(word)
 
     def int32_at(address: int, index: int) -> int:
         """Return the index-th int32 from an address on."""

@@ -11,19 +11,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from tocsin.errors import EventRejected, TocsinError
 from tocsin.pipeline.admission import Admission, admit_batch
 from tocsin.pipeline.layout import Layout
 from tocsin.pipeline.match_lists import MatchLists
 from tocsin.pipeline.open_index import IndexReference, OpenIndex, open_index
-from tocsin.pipeline.packed_ids import pack
 from tocsin.schema import Event, Schema
 from tocsin.schema.arrow import events_from_arrow
 from tocsin.schema.files import loads
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from tocsin.pipeline.list_chunk import IdDictionary
 
 Form = Literal["pairs", "lists", "counts"]
 Invalid = Literal["drop", "keep", "fail"]
@@ -47,7 +49,6 @@ class Output:
     reasons: bool = False
     invalid: Invalid = "drop"
     text_ids: bool = False
-    packed: bool = False  # lists as packed_ids.py has them
 
     @property
     def explained(self) -> bool:
@@ -75,6 +76,34 @@ class MatchBatches:
                 index = open_index(self.index, shard)
                 yield from self._match(index, schema, part)
 
+    def rows_and_lists(
+        self, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[tuple[pa.RecordBatch, Iterator[MatchLists], IdDictionary | None]]:
+        """Yield, batch by batch, what is kept of events; their lists, in stretches; and the dictionary of these (OpenIndex).
+
+        The arrays of a stretch may be used again by the next one.
+        """
+        import pyarrow as pa
+
+        schema = schema_of(self.schema)
+        for batch in batches:
+            index = open_index(self.index)
+            admission = self._admitted(batch, schema)
+            if len(admission.rows) == batch.num_rows:
+                parts = index.column_parts(admission.columns, *self._as_of(batch))
+            else:
+                parts = iter([(0, self._find(index, admission, batch))])
+            columns = {name: batch.column(name) for name in self.output.kept}
+            if self.output.invalid == "keep":
+                columns[INVALID] = rejection_texts(admission.rejected, batch.num_rows)
+            kept = pa.RecordBatch.from_pydict(columns)
+            stays = self._stays(admission, 0, batch.num_rows)
+            if stays is None:
+                yield kept, (lists for _, lists in parts), index.dictionary
+            else:
+                kept = kept.filter(pa.array(stays)) if columns else kept
+                yield kept, _without_empty(parts, stays), index.dictionary
+
     def _by_shard(self, batch: pa.RecordBatch) -> Iterator[tuple[int | None, pa.RecordBatch]]:
         """Yield the batch, in parts where its rows are for different shards."""
         import pyarrow as pa
@@ -88,10 +117,7 @@ class MatchBatches:
             yield shard, batch.filter(compute.equal(shards, pa.scalar(shard, shards.type)))
 
     def _match(self, index: OpenIndex, schema: Schema, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        admission = admit_batch(batch, schema, self.layout)
-        if admission.rejected and self.output.invalid == "fail":
-            row, error = next(iter(admission.rejected.items()))
-            raise TocsinError(f"row {row} of a batch is not an event of the schema: {error}")
+        admission = self._admitted(batch, schema)
         if self.output.form == "counts":
             yield self._counts(index, admission, batch)
         elif self.output.form == "lists" and len(admission.rows) == batch.num_rows:
@@ -99,6 +125,13 @@ class MatchBatches:
         else:
             lists = self._find(index, admission, batch)
             yield from self._rows(batch, lists, admission, index, schema)
+
+    def _admitted(self, batch: pa.RecordBatch, schema: Schema) -> Admission:
+        admission = admit_batch(batch, schema, self.layout)
+        if admission.rejected and self.output.invalid == "fail":
+            row, error = next(iter(admission.rejected.items()))
+            raise TocsinError(f"row {row} of a batch is not an event of the schema: {error}")
+        return admission
 
     def _counts(self, index: OpenIndex, admission: Admission, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return one row an event; ids are never gathered."""
@@ -120,12 +153,10 @@ class MatchBatches:
         for first, lists in index.column_parts(admission.columns, *self._as_of(batch)):
             invalid = pa.nulls(len(lists), pa.string()) if self.output.invalid == "keep" else None
             piece = batch.slice(first, len(lists))
-            yield self._per_event(piece, SUBSCRIPTIONS, self._column(lists, index), invalid, admission, first)
+            yield self._per_event(piece, SUBSCRIPTIONS, self._column(lists), invalid, admission, first)
 
-    def _column(self, lists: MatchLists, index: OpenIndex) -> pa.Array:
+    def _column(self, lists: MatchLists) -> pa.Array:
         """Return lists as a column, in memory of its own."""
-        if self.output.packed:
-            return pack(lists, 4 if index.small_ids else 8)
         return _typed(MatchLists(lists.offset, lists.ids.astype(lists.out_type)), self.output.text_ids).list_array()
 
     def _as_of(self, batch: pa.RecordBatch) -> list[Any]:
@@ -166,7 +197,7 @@ class MatchBatches:
                 events = _events(admission, range(start, stop), schema) if self.output.explained else {}
                 yield self._pairs(piece, part, invalid, index, events)
             else:
-                yield self._per_event(piece, SUBSCRIPTIONS, self._column(part, index), invalid, admission, start)
+                yield self._per_event(piece, SUBSCRIPTIONS, self._column(part), invalid, admission, start)
             start = stop
 
     def _per_event(
@@ -186,12 +217,17 @@ class MatchBatches:
         if invalid is not None:
             columns[INVALID] = invalid
         found = pa.RecordBatch.from_pydict(columns)
-        dropped = [row - start for row in admission.rejected if invalid is None and 0 <= row - start < batch.num_rows]
-        if not dropped:
-            return found
-        keep = np.ones(batch.num_rows, np.bool_)
-        keep[dropped] = False
-        return found.filter(pa.array(keep))
+        stays = self._stays(admission, start, batch.num_rows)
+        return found if stays is None else found.filter(pa.array(stays))
+
+    def _stays(self, admission: Admission, start: int, size: int) -> npt.NDArray[np.bool_] | None:
+        """Return which rows of a stretch stay in the output; None where all do."""
+        if self.output.invalid == "keep":
+            return None
+        dropped = [row - start for row in admission.rejected if 0 <= row - start < size]
+        stays = np.ones(size, np.bool_)
+        stays[dropped] = False
+        return stays if dropped else None
 
     def _pairs(
         self,
@@ -280,6 +316,13 @@ def _typed(lists: MatchLists, text: bool) -> MatchLists:
     if len(lists.ids) or not text:
         return lists
     return MatchLists(lists.offset, np.empty(0, object))
+
+
+def _without_empty(parts: Iterator[tuple[int, MatchLists]], stays: npt.NDArray[np.bool_]) -> Iterator[MatchLists]:
+    """Yield the lists of the rows that stay; those of others are empty."""
+    for first, lists in parts:
+        ends = lists.offset[1:][stays[first : first + len(lists)]]
+        yield MatchLists(np.append(lists.offset[:1], ends), lists.ids)
 
 
 def _events(admission: Admission, rows: range, schema: Schema) -> dict[int, Event]:

@@ -23,6 +23,7 @@ from tocsin.index.subscription_index import SubscriptionIndex
 from tocsin.index.tier import Tier
 from tocsin.matching.columnar.matcher import ColumnarMatcher
 from tocsin.matching.columnar.matches import in_sequence
+from tocsin.pipeline.list_chunk import IdDictionary
 from tocsin.pipeline.match_lists import Longs, MatchLists
 from tocsin.pipeline.subscription_folder import FolderManifest, SegmentEntry, read_manifest, read_schema
 from tocsin.schema import Event, Schema
@@ -36,13 +37,15 @@ class IndexReference:
     """Where the subscriptions are: all that Spark carries to the workers.
 
     `version` pins a folder's version, so that a retried task gives the same rows; None follows the newest, task by
-    task. With `shards`, a task is asked for one of them, and opens only its segments.
+    task. With `shards`, a task is asked for one of them, and opens only its segments. `numbered` asks for numbers in the
+    index's dictionary in place of ids, where it has one.
     """
 
     place: str
     kind: str = "folder"  # or "store"
     version: int | None = None
     shards: tuple[tuple[str, ...], ...] = ()
+    numbered: bool = False
 
 
 class OpenIndex(ABC):
@@ -54,9 +57,9 @@ class OpenIndex(ABC):
         """The schema that the subscriptions are bound to."""
 
     @property
-    def small_ids(self) -> bool:
-        """Whether all ids are whole numbers that fit into four bytes."""
-        return False
+    def dictionary(self) -> IdDictionary | None:
+        """The ids that matches name by number; None where matches are the ids. Another object after a change."""
+        return None
 
     @abstractmethod
     def refresh(self, version: int | None) -> None:
@@ -91,12 +94,12 @@ class OpenIndex(ABC):
         """Return a subscription as JSON, for explaining; raises NotSupported where documents are not kept."""
 
 
-_indexes: dict[tuple[int, str, str, int | None], OpenIndex] = {}
+_indexes: dict[tuple[int, str, str, int | None, bool], OpenIndex] = {}
 
 
 def open_index(reference: IndexReference, shard: int | None = None) -> OpenIndex:
     """Return the index, at the version that the reference asks for."""
-    key = (os.getpid(), reference.kind, reference.place, shard)
+    key = (os.getpid(), reference.kind, reference.place, shard, reference.numbered)
     if key not in _indexes:
         _indexes[key] = _new_index(reference, shard)
     index = _indexes[key]
@@ -110,20 +113,21 @@ def _new_index(reference: IndexReference, shard: int | None) -> OpenIndex:
 
         return StoreIndex(reference.place)
     files = None if shard is None else reference.shards[shard]
-    return FolderIndex(Path(reference.place), files)
+    return FolderIndex(Path(reference.place), files, numbered=reference.numbered)
 
 
 class FolderIndex(OpenIndex):
     """A folder of subscriptions (subscription_folder.py), or one shard of it."""
 
-    def __init__(self, folder: Path, files: Sequence[str] | None = None) -> None:
+    def __init__(self, folder: Path, files: Sequence[str] | None = None, *, numbered: bool = False) -> None:
         self._folder = folder
         self._files = None if files is None else set(files)
         self._schema = read_schema(folder)
         self._manifest = FolderManifest()
-        self._matcher = ColumnarMatcher(self._schema, merge_beside=False)
+        self._numbered = numbered
+        self._matcher = ColumnarMatcher(self._schema, merge_beside=False, numbered=numbered)
         self.segments: dict[str, OpenSegment] = {}
-        self._small_ids = False
+        self._dictionary: IdDictionary | None = None
         self._openings = 0  # a segment that is mapped anew is another tier to the matcher
 
     @property
@@ -131,8 +135,12 @@ class FolderIndex(OpenIndex):
         return self._schema
 
     @property
-    def small_ids(self) -> bool:
-        return self._small_ids
+    def dictionary(self) -> IdDictionary | None:
+        if self._numbered and self._dictionary is None:
+            held = [one.tier.segment.ids for one in self.segments.values()]
+            none = np.empty(0, object if self._manifest.text_ids else np.int64)
+            self._dictionary = IdDictionary.of(np.concatenate([none, *held]))
+        return self._dictionary
 
     def refresh(self, version: int | None) -> None:
         if version is not None and version == self._manifest.version:
@@ -147,10 +155,7 @@ class FolderIndex(OpenIndex):
         self.segments = {entry.file: self._opened(entry, gone.get(entry.file, set())) for entry in wanted}
         self._matcher.index = SubscriptionIndex(self._schema, [one.tier for one in self.segments.values()])
         self._manifest = manifest
-        held = [one.tier.segment.ids for one in self.segments.values()]
-        self._small_ids = not manifest.text_ids and all(
-            ids.min() >= -(2**31) and ids.max() < 2**31 for ids in held if len(ids)
-        )
+        self._dictionary = None
 
     def _opened(self, entry: SegmentEntry, dead: set[Any]) -> OpenSegment:
         """Return the segment, opened before if that can be; one that subscriptions come back to is mapped anew."""
@@ -184,7 +189,7 @@ class FolderIndex(OpenIndex):
 
     def _match(self, source: EventSource, seq: Longs | None, arrival: Longs | None) -> MatchLists:
         if not source.size or not self.segments:
-            return MatchLists.of([()] * source.size, text=self._manifest.text_ids)
+            return MatchLists.of([()] * source.size, text=self._manifest.text_ids and not self._numbered)
         parts = self._matcher.match_source(source, seq=seq, arrival=arrival)
         found = in_sequence([part.copy() for part in parts], 0)  # the engine uses its arrays again
         return MatchLists(found.offset, found.ids)

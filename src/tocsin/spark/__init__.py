@@ -10,7 +10,6 @@ Pure functions from DataFrames to DataFrames, batch and streaming. docs/spark.md
 from tocsin.pipeline.backfill import Backfill, backfill, compare
 from tocsin.pipeline.match import explain_match, match
 from tocsin.pipeline.match_operators import match_with_operators
-from tocsin.pipeline.packed_ids import read_matches
 from tocsin.pipeline.session import session, start_session
 from tocsin.pipeline.subscription_folder import remove_from_folder, write_folder
 from tocsin.pipeline.symmetric import match_symmetric
@@ -27,7 +26,6 @@ __all__ = [
     "match",
     "match_symmetric",
     "match_with_operators",
-    "read_matches",
     "remove_from_folder",
     "session",
     "start_session",

@@ -80,11 +80,20 @@ class ColumnarMatcher(Matcher):
 
     name: ClassVar[str] = "columnar"
 
-    def __init__(self, schema: Schema, index: SubscriptionIndex | None = None, *, merge_beside: bool = True) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        index: SubscriptionIndex | None = None,
+        *,
+        merge_beside: bool = True,
+        numbered: bool = False,
+    ) -> None:
+        """Make a matcher of an index; `numbered`: it tells subscriptions' numbers, counted through all tiers, for ids."""
         super().__init__(schema)
         self.index = index or SubscriptionIndex(schema)
         self._merge_beside = merge_beside
-        self._readers: dict[str, _TierReader] = {}
+        self._numbered = numbered
+        self._readers: dict[tuple[str, int | None], _TierReader] = {}
 
     # --- subscriptions ------------------------------------------------------------------------------------------------
 
@@ -105,7 +114,9 @@ class ColumnarMatcher(Matcher):
         self.index.add_table(table, lifetimes)
 
     def snapshot(self) -> ColumnarMatcher:
-        return ColumnarMatcher(self.schema, self.index.snapshot(), merge_beside=self._merge_beside)
+        return ColumnarMatcher(
+            self.schema, self.index.snapshot(), merge_beside=self._merge_beside, numbered=self._numbered
+        )
 
     def stats(self) -> IndexStats:
         """Return figures of the index."""
@@ -245,16 +256,24 @@ class ColumnarMatcher(Matcher):
         tiers = self.index.tiers()
         if self._merge_beside and len(tiers) > 1:
             self.index.merge_in_background()
-        known = self._readers
-        self._readers = {tier.name: known.get(tier.name) or _TierReader(tier, self.schema) for tier in tiers}
-        return list(self._readers.values())
+        known, first, found = self._readers, 0, {}
+        for tier in tiers:
+            key = (tier.name, first if self._numbered else None)
+            found[key] = known.get(key) or _TierReader(tier, self.schema, key[1])
+            first += len(tier.segment) if self._numbered else 0
+        self._readers = found
+        return list(found.values())
 
 
 class _TierReader:
-    """What matching keeps for one tier: its checks, and a workspace for each thread."""
+    """What matching keeps for one tier: its checks, and a workspace for each thread.
 
-    def __init__(self, tier: Tier, schema: Schema) -> None:
+    It tells ids, or numbers from `first_number` on.
+    """
+
+    def __init__(self, tier: Tier, schema: Schema, first_number: int | None = None) -> None:
         self.tier = tier
+        self.first_number = first_number
         self.checks = Checks(tier.segment.checks, schema)
         self._own = threading.local()
 
@@ -325,6 +344,8 @@ class _TierReader:
     def _compact_ids(self) -> npt.NDArray[Any] | None:
         """The ids by number, in as few bytes as they need; None where each id is its number."""
         ids = self.tier.segment.ids
+        if self.first_number is not None:
+            ids = np.arange(self.first_number, self.first_number + len(ids))
         if ids.dtype == object or not len(ids):
             return ids
         if ids[0] == 0 and ids[-1] == len(ids) - 1 and (np.diff(ids) == 1).all():

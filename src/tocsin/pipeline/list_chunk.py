@@ -1,0 +1,246 @@
+"""ListChunk: the lists of one row group of a Parquet file, as a dictionary of ids and numbers that point into it.
+
+This is a plain LIST column, which every reader knows. Arrow's encoder makes such columns element by element; here lists
+are runs of levels and packed numbers (list_pages.py), as the engine finds them. Used by match_file.py.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.pipeline import list_pages, thrift_compact
+from tocsin.pipeline.list_pages import (
+    DEFINITION_END,
+    LEVEL_BYTES,
+    LISTS,
+    NUMBERS_END,
+    REPETITION_END,
+    SPARE_BYTES,
+    VALUES,
+)
+from tocsin.pipeline.match_lists import Longs, MatchLists
+from tocsin.pipeline.thrift_compact import Struct, i32, i64, list_of, structure
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PAGE_BYTES = 2 << 20  # from which on a page of numbers is written
+PAGE_LISTS = 1 << 16  # at most, in a page
+PAGE_NUMBERS = 1 << 18  # packed at once, or one list
+
+# Parquet's words.
+INT64, BYTE_ARRAY = 2, 6
+DATA_PAGE, DICTIONARY_PAGE = 0, 2
+PLAIN, RLE, RLE_DICTIONARY = 0, 3, 8
+UNCOMPRESSED = 0
+
+
+class BlockFile:
+    """A file that is written in large blocks, without buffers between, so that bytes are copied once."""
+
+    def __init__(self, place: Path) -> None:
+        self._file = place.open("wb", buffering=0)
+        self.position = 0
+
+    def write(self, *blocks: Any) -> int:
+        """Write the blocks one behind the other; return how many bytes that were."""
+        waiting = [memoryview(block).cast("B") for block in blocks if len(block)]
+        size = sum(len(block) for block in waiting)
+        while waiting:
+            written = os.writev(self._file.fileno(), waiting)
+            while waiting and written >= len(waiting[0]):
+                written -= len(waiting.pop(0))
+            if waiting:
+                waiting[0] = waiting[0][written:]
+        self.position += size
+        return size
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class IdDictionary:
+    """Ids, by the numbers that stand for them in lists."""
+
+    def __init__(self, ids: pa.Array) -> None:
+        self.ids = ids
+
+    @classmethod
+    def of(cls, ids: npt.NDArray[Any]) -> IdDictionary:
+        """Return the dictionary of whole numbers, or of texts as objects."""
+        import pyarrow as pa
+
+        return cls(pa.array(ids, pa.string() if ids.dtype == object else pa.int64()))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def physical_type(self) -> int:
+        import pyarrow as pa
+
+        return INT64 if pa.types.is_int64(self.ids.type) else BYTE_ARRAY
+
+    @cached_property
+    def width(self) -> int:
+        """The bits of a number, a multiple of four: two numbers are whole bytes."""
+        return max(4, -(-max(0, len(self) - 1).bit_length() // 4) * 4)
+
+    @cached_property
+    def plain(self) -> npt.NDArray[np.uint8]:
+        """The ids in Parquet's plain encoding; kept, since every row group begins with it."""
+        if self.physical_type == INT64:
+            return np.ascontiguousarray(self.ids.to_numpy(), "<i8").view(np.uint8)
+        _, offsets, data = self.ids.buffers()
+        offset = np.frombuffer(offsets, np.int32)[self.ids.offset : self.ids.offset + len(self) + 1]
+        out = np.empty(int(offset[-1] - offset[0]) + 4 * len(self), np.uint8)
+        list_pages.put_texts(offset, np.frombuffer(data or b"", np.uint8), out)
+        return out
+
+    def used_in(self, numbers: npt.NDArray[np.int32]) -> tuple[IdDictionary, npt.NDArray[np.int32]]:
+        """Return a dictionary of only what the numbers name, and the numbers in it."""
+        import pyarrow as pa
+
+        used = np.zeros(len(self), np.bool_)
+        used[numbers] = True
+        place = (np.cumsum(used) - 1).astype(np.int32)
+        return IdDictionary(self.ids.take(pa.array(np.flatnonzero(used)))), place[numbers]
+
+
+class PageBuffers:
+    """The memory in which pages are made, used again and again: fresh memory is slow."""
+
+    def __init__(self) -> None:
+        self.repetition = np.empty(LEVEL_BYTES * PAGE_LISTS, np.uint8)
+        self.definition = np.empty(LEVEL_BYTES * PAGE_LISTS, np.uint8)
+        self._set_numbers(np.empty(PAGE_BYTES + 4 * PAGE_NUMBERS + SPARE_BYTES, np.uint8))
+
+    def make_room(self, used: int, more: int) -> None:
+        """Make sure that more bytes of numbers fit."""
+        if used + more > len(self.numbers):
+            larger = np.empty(used + more, np.uint8)
+            larger[:used] = self.numbers[:used]
+            self._set_numbers(larger)
+
+    def _set_numbers(self, numbers: npt.NDArray[np.uint8]) -> None:
+        self.numbers, self.address = numbers, numbers.ctypes.data
+
+
+class ListChunk:
+    """Writes the lists of a row group.
+
+    A group with fewer numbers than the dictionary has ids gets a dictionary of its own; so numbers wait until there are
+    more, and only then go to the file, page by page.
+    """
+
+    def __init__(self, file: BlockFile, buffers: PageBuffers, dictionary: IdDictionary) -> None:
+        self._file, self._buffers, self.dictionary = file, buffers, dictionary
+        self.bytes = 0
+        self.numbers = 0
+        self._start = file.position
+        self._dictionary_bytes = 0
+        self._values = 0
+        self._waiting: list[MatchLists] | None = []
+        self._state = np.zeros(list_pages.STATE, np.int64)
+
+    def add(self, lists: MatchLists) -> None:
+        """Add lists of numbers; copies what it keeps."""
+        self.numbers += len(lists.ids)
+        if self._waiting is None:
+            self._encode(lists)
+            return
+        self._waiting.append(MatchLists(lists.offset.copy(), lists.ids.astype(np.int32)))
+        if self.numbers > len(self.dictionary):
+            self._begin()
+
+    def _begin(self) -> None:
+        """Write the dictionary, and what has waited for it."""
+        assert self._waiting is not None
+        header = {
+            1: i32(DICTIONARY_PAGE),
+            7: structure({1: i32(len(self.dictionary)), 2: i32(PLAIN)}),
+        }
+        self._dictionary_bytes = self._write_page(header, self.dictionary.plain)
+        waiting, self._waiting = self._waiting, None
+        for lists in waiting:
+            self._encode(lists)
+
+    def finish(self) -> Struct:
+        """Write what is left; return the ColumnMetaData, but for the path in the schema."""
+        if self._waiting is not None:
+            self._begin_small()
+        self._write_data_page()
+        self.bytes = self._file.position - self._start
+        return {
+            1: i32(self.dictionary.physical_type),
+            2: list_of(thrift_compact.Kind.I32, [PLAIN, RLE, RLE_DICTIONARY]),
+            4: i32(UNCOMPRESSED),
+            5: i64(self._values),
+            6: i64(self.bytes),
+            7: i64(self.bytes),
+            9: i64(self._start + self._dictionary_bytes),
+            11: i64(self._start),
+        }
+
+    def _begin_small(self) -> None:
+        assert self._waiting is not None
+        numbers = np.concatenate([np.empty(0, np.int32), *(lists.ids for lists in self._waiting)])
+        self.dictionary, numbers = self.dictionary.used_in(numbers)
+        ends = np.cumsum([len(lists.ids) for lists in self._waiting])
+        parts = np.split(numbers, ends[:-1]) if len(ends) else []
+        self._waiting = [MatchLists(lists.offset, part) for lists, part in zip(self._waiting, parts, strict=True)]
+        self._begin()
+
+    # --- pages --------------------------------------------------------------------------------------------------------
+
+    def _encode(self, lists: MatchLists) -> None:
+        """Put lists into pages, which begin with a list."""
+        start, size = 0, len(lists)
+        while start < size:
+            if self._state[LISTS] >= PAGE_LISTS or self._state[NUMBERS_END] >= PAGE_BYTES:
+                self._write_data_page()
+            stop = size
+            if len(lists.ids) > PAGE_NUMBERS or size + self._state[LISTS] > PAGE_LISTS:
+                stop = int(np.searchsorted(lists.offset, lists.offset[start] + PAGE_NUMBERS, side="right")) - 1
+                stop = int(min(size, max(start + 1, stop), start + PAGE_LISTS - self._state[LISTS]))
+            self._put(lists.offset[start : stop + 1], lists.ids[lists.offset[start] : lists.offset[stop]])
+            start = stop
+
+    def _put(self, offset: Longs, numbers: npt.NDArray[Any]) -> None:
+        buffers, width, state = self._buffers, self.dictionary.width, self._state
+        buffers.make_room(int(state[NUMBERS_END]), len(numbers) * width // 8 + SPARE_BYTES)
+        own = np.ascontiguousarray(numbers, np.int32)
+        list_pages.put_lists(
+            offset, own.ctypes.data, width, state, buffers.repetition, buffers.definition, buffers.numbers,
+            buffers.address,
+        )  # fmt: skip
+
+    def _write_data_page(self) -> None:
+        buffers, state = self._buffers, self._state
+        if not state[LISTS]:
+            return
+        list_pages.end_levels(state, buffers.repetition, buffers.definition)
+        repetition = buffers.repetition[: state[REPETITION_END]]
+        definition = buffers.definition[: state[DEFINITION_END]]
+        values = int(state[VALUES])
+        page = {1: i32(values), 2: i32(RLE_DICTIONARY), 3: i32(RLE), 4: i32(RLE)}
+        self._write_page(
+            {1: i32(DATA_PAGE), 5: structure(page)},
+            len(repetition).to_bytes(4, "little"), repetition,
+            len(definition).to_bytes(4, "little"), definition,
+            bytes([self.dictionary.width]), buffers.numbers[: state[NUMBERS_END]],
+        )  # fmt: skip
+        self._values += values
+        state[:] = 0
+
+    def _write_page(self, header: Struct, *blocks: Any) -> int:
+        """Write a page; return how many bytes it takes, with its header."""
+        size = sum(len(block) for block in blocks)
+        self.bytes += size
+        return self._file.write(thrift_compact.dumps({**header, 2: i32(size), 3: i32(size)}), *blocks)

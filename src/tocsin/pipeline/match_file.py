@@ -1,0 +1,206 @@
+"""MatchFile: a Parquet file with a row an event: the list of subscriptions that it satisfies, and what is kept of it.
+
+Lists are written by list_chunk.py. Everything else, the schema included, is what Arrow writes: each row group is given to
+it with empty lists, and what it makes of the other columns is copied into this file, with the places put right. The list
+is the first column, since it is written first, and Spark takes a row group to begin with its first column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tocsin import __version__
+from tocsin.pipeline import thrift_compact
+from tocsin.pipeline.list_chunk import BlockFile, IdDictionary, ListChunk, PageBuffers
+from tocsin.pipeline.match_lists import MatchLists
+from tocsin.pipeline.thrift_compact import Kind, Struct, binary, i64, list_of, structure
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAGIC = b"PAR1"
+GROUP_BYTES = 128 << 20  # of lists, from which on a row group ends
+GROUP_DICTIONARIES = 4  # but not before it is so many times as large as its dictionary
+GROUP_ROWS = 1 << 20
+GROUP_KEPT_BYTES = 64 << 20  # of other columns, which wait in memory
+GROUP_IDS = 1 << 22  # that wait in memory, where they come without numbers
+
+# Fields of Parquet's structs.
+SCHEMA, NUM_ROWS, ROW_GROUPS, CREATED_BY = 2, 3, 4, 6  # FileMetaData
+COLUMNS, TOTAL_BYTE_SIZE, GROUP_NUM_ROWS, FILE_OFFSET, TOTAL_COMPRESSED_SIZE, ORDINAL = 1, 2, 3, 5, 6, 7  # RowGroup
+CHUNK_FILE_OFFSET, META_DATA = 2, 3  # ColumnChunk
+PATH, UNCOMPRESSED_SIZE, COMPRESSED_SIZE, DATA_PAGE_OFFSET, DICTIONARY_PAGE_OFFSET = 3, 6, 7, 9, 11  # ColumnMetaData
+
+
+class MatchFile:
+    """Writes rows; `close` completes the file, which is none before."""
+
+    def __init__(self, place: Path, lists: str) -> None:
+        self._file = BlockFile(place)
+        self._name = lists
+        self._buffers = PageBuffers()
+        self._groups: list[Struct] = []
+        self.rows = self.matches = 0
+        self._footer: Struct = {}
+        self._group: _Group | None = None
+
+    def add(self, kept: pa.RecordBatch, parts: Iterable[MatchLists], dictionary: IdDictionary | None) -> None:
+        """Add rows: what is kept of them, and their lists, in stretches, the arrays of which may be used again.
+
+        Lists hold numbers in the dictionary, or ids where there is none.
+        """
+        if self._group is not None and self._group.dictionary is not dictionary:
+            self._end_group()
+        row = taken = 0
+        for lists in parts:
+            if self._group is None:
+                if not self._file.position:
+                    self._file.write(MAGIC)
+                self._group = _Group(self._file, self._buffers, dictionary)
+            self._group.add(lists)
+            row += len(lists)
+            self.matches += len(lists.ids)
+            if self._group.is_full:
+                self._group.keep(kept.slice(taken, row - taken))
+                self._end_group()
+                taken = row
+        if self._group is not None:
+            self._group.keep(kept.slice(taken))
+        self.rows += row
+
+    def close(self) -> None:
+        """End the file: with a footer, if it has rows."""
+        self._end_group()
+        if self._groups:
+            footer = thrift_compact.dumps({
+                **self._footer,
+                NUM_ROWS: i64(self.rows),
+                ROW_GROUPS: list_of(Kind.STRUCT, self._groups),
+                CREATED_BY: binary(f"tocsin version {__version__}".encode()),
+            })  # fmt: skip
+            self._file.write(footer, len(footer).to_bytes(4, "little"), MAGIC)
+        self._file.close()
+
+    def abandon(self) -> None:
+        """Leave the file as it is: nobody takes it for a Parquet file."""
+        self._file.close()
+
+    def _end_group(self) -> None:
+        if self._group is None:
+            return
+        group, self._group = self._group, None
+        metadata = group.finish()
+        others = _written_by_arrow(group.kept_with_empty_lists(self._name))
+        self._footer = others.footer
+        own, *kept = others.columns
+        path = own[META_DATA][1][PATH]
+        columns: list[Struct] = [{CHUNK_FILE_OFFSET: i64(0), META_DATA: structure({**metadata, PATH: path})}]
+        columns += [self._copied(column, others.content) for column in kept]
+        self._groups.append({
+            COLUMNS: list_of(Kind.STRUCT, columns),
+            TOTAL_BYTE_SIZE: i64(sum(column[META_DATA][1][UNCOMPRESSED_SIZE][1] for column in columns)),
+            GROUP_NUM_ROWS: i64(group.rows),
+            FILE_OFFSET: i64(group.start),
+            TOTAL_COMPRESSED_SIZE: i64(self._file.position - group.start),
+            ORDINAL: (Kind.I16, len(self._groups)),
+        })  # fmt: skip
+
+    def _copied(self, column: Struct, content: memoryview) -> Struct:
+        """Write a column chunk of another file; return its metadata for this one."""
+        metadata: Struct = column[META_DATA][1]
+        places = [field for field in (DATA_PAGE_OFFSET, DICTIONARY_PAGE_OFFSET) if field in metadata]
+        first = min(metadata[field][1] for field in places)
+        moved = self._file.position - first
+        self._file.write(content[first : first + metadata[COMPRESSED_SIZE][1]])
+        here = {field: i64(metadata[field][1] + moved) for field in places}
+        return {CHUNK_FILE_OFFSET: i64(0), META_DATA: structure({**metadata, **here})}
+
+
+class _Group:
+    """The row group that is being written."""
+
+    def __init__(self, file: BlockFile, buffers: PageBuffers, dictionary: IdDictionary | None) -> None:
+        self.dictionary = dictionary
+        self.start = file.position
+        self._file, self._buffers = file, buffers
+        self._chunk = None if dictionary is None else ListChunk(file, buffers, dictionary)
+        self._enough_bytes = max(GROUP_BYTES, GROUP_DICTIONARIES * 8 * len(dictionary or ()))
+        self._unnumbered: list[MatchLists] = []
+        self._ids = 0
+        self._kept: list[pa.RecordBatch] = []
+        self.rows, self._kept_bytes = 0, 0
+
+    def keep(self, kept: pa.RecordBatch) -> None:
+        """Add what is kept of rows."""
+        self._kept.append(kept)
+        self._kept_bytes += kept.nbytes
+
+    def add(self, lists: MatchLists) -> None:
+        """Add the lists of rows."""
+        self.rows += len(lists)
+        if self._chunk is not None:
+            self._chunk.add(lists)
+        else:
+            self._ids += len(lists.ids)
+            self._unnumbered.append(MatchLists(lists.offset.copy(), lists.ids.copy()))
+
+    @property
+    def is_full(self) -> bool:
+        if self.rows >= GROUP_ROWS or self._kept_bytes >= GROUP_KEPT_BYTES:
+            return True
+        if self._chunk is None:
+            return self._ids >= GROUP_IDS
+        return self._chunk.bytes >= self._enough_bytes
+
+    def finish(self) -> Struct:
+        """Write what is left of the lists; return their ColumnMetaData."""
+        if self._chunk is None:
+            self._chunk = self._numbered()
+        return self._chunk.finish()
+
+    def _numbered(self) -> ListChunk:
+        """Return the chunk of lists that have ids, for which a dictionary is made now."""
+        import pyarrow as pa
+
+        ids = pa.concat_arrays([lists.id_array() for lists in self._unnumbered]).dictionary_encode()
+        chunk = ListChunk(self._file, self._buffers, IdDictionary(ids.dictionary))
+        numbers, at = ids.indices.to_numpy(), 0
+        for lists in self._unnumbered:
+            chunk.add(MatchLists(lists.offset, numbers[at : at + len(lists.ids)]))
+            at += len(lists.ids)
+        return chunk
+
+    def kept_with_empty_lists(self, name: str) -> pa.Table:
+        """Return what is kept, behind a column of as many empty lists."""
+        import pyarrow as pa
+
+        assert self._chunk is not None
+        of = pa.list_(pa.field("element", self._chunk.dictionary.ids.type, nullable=False))
+        offset = pa.array(np.zeros(self.rows + 1, np.int32))
+        empty = pa.ListArray.from_arrays(offset, pa.array([], of.value_type), type=of)
+        kept = pa.Table.from_batches(self._kept)
+        return pa.table({name: empty, **{each: kept.column(each) for each in kept.column_names}})
+
+
+class _WrittenByArrow:
+    """A Parquet file in memory, with one row group."""
+
+    def __init__(self, content: Any) -> None:
+        self.content = memoryview(content)
+        size = int.from_bytes(self.content[-8:-4], "little")
+        self.footer = thrift_compact.loads(bytes(self.content[-8 - size : -8]))
+        (group,) = self.footer[ROW_GROUPS][1][1]
+        self.columns: list[Struct] = group[COLUMNS][1][1]
+
+
+def _written_by_arrow(table: pa.Table) -> _WrittenByArrow:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    sink = pa.BufferOutputStream()
+    parquet.write_table(table, sink, row_group_size=max(1, table.num_rows))
+    return _WrittenByArrow(sink.getvalue())
