@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.results import store as store_result
-from benchmarks.spark import market_schema
+from benchmarks.spark_world import market_schema
 from tocsin.bench.workloads import OPERATORS, Workload, market
 from tocsin.broker import Broker
 from tocsin.language import bind, evaluate, from_json

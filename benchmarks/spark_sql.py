@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from benchmarks.results import store
+from benchmarks.spark_world import event_table, lines_of, market_schema
 from tocsin.bench.workloads import OPERATORS, Workload, market
 from tocsin.pipeline.subscription_folder import write_folder
 from tocsin.spark import match
@@ -29,18 +30,14 @@ if TYPE_CHECKING:
 EVENTS = {"exploded": 20, "nested": 200, "access": 2_000, "tocsin": 100_000}
 
 
-def compare(spark: SparkSession, size: int) -> None:
+def compare(spark: SparkSession, size: int, *, recording: bool = True) -> None:
     """Measure all ways; store and print."""
-    from benchmarks.spark import event_table, market_schema
-
     folder = Path(tempfile.mkdtemp(prefix="tocsin-bench-"))
     try:
         workload = market(size, EVENTS["tocsin"])
         table = event_table(workload)
         parquet.write_table(table, folder / "events.parquet")
-        workload.write_subscriptions(folder / "subscriptions.jsonl")
-        with (folder / "subscriptions.jsonl").open("rb") as lines:
-            write_folder(folder / "index", lines, market_schema(workload))
+        write_folder(folder / "index", lines_of(workload), market_schema(workload))
         parquet.write_table(wide_subscriptions(workload), folder / "wide.parquet")
         parquet.write_table(exploded_subscriptions(workload), folder / "predicates.parquet")
         events = spark.read.parquet(str(folder / "events.parquet"))
@@ -67,7 +64,8 @@ def compare(spark: SparkSession, size: int) -> None:
             row[f"times_{name}"] = row["tocsin_events_per_second"] / row[f"{name}_events_per_second"]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    store("spark-sql", row)
+    if recording:
+        store("spark-sql", row)
     print(json.dumps(row), flush=True)
 
 

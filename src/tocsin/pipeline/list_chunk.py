@@ -136,7 +136,7 @@ class ListChunk:
     """Writes the lists of a row group.
 
     A group with fewer numbers than the dictionary has ids gets a dictionary of its own; so numbers wait until there are
-    more, and only then go to the file, page by page.
+    more, or as many lists are coming as should have more; only then they go to the file, page by page.
     """
 
     def __init__(self, file: BlockFile, buffers: PageBuffers, dictionary: IdDictionary) -> None:
@@ -149,15 +149,15 @@ class ListChunk:
         self._waiting: list[MatchLists] | None = []
         self._state = np.zeros(list_pages.STATE, np.int64)
 
-    def add(self, lists: MatchLists) -> None:
-        """Add lists of numbers; copies what it keeps."""
+    def add(self, lists: MatchLists, coming: int = 0) -> None:
+        """Add lists of numbers; copies what it keeps. `coming` tells how many lists there will be at least after them."""
         self.numbers += len(lists.ids)
+        if self._waiting is not None and self.numbers + coming * len(lists.ids) // len(lists) > len(self.dictionary):
+            self._begin()
         if self._waiting is None:
             self._encode(lists)
-            return
-        self._waiting.append(MatchLists(lists.offset.copy(), lists.ids.astype(np.int32)))
-        if self.numbers > len(self.dictionary):
-            self._begin()
+        else:
+            self._waiting.append(MatchLists(lists.offset.copy(), lists.ids.astype(np.int32)))
 
     def _begin(self) -> None:
         """Write the dictionary, and what has waited for it."""

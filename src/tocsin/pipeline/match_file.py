@@ -36,13 +36,16 @@ CHUNK_FILE_OFFSET, META_DATA = 2, 3  # ColumnChunk
 PATH, UNCOMPRESSED_SIZE, COMPRESSED_SIZE, DATA_PAGE_OFFSET, DICTIONARY_PAGE_OFFSET = 3, 6, 7, 9, 11  # ColumnMetaData
 
 
+_spare: list[PageBuffers] = []  # of files that are closed, in this process: the next task's file takes them
+
+
 class MatchFile:
     """Writes rows; `close` completes the file, which is none before."""
 
     def __init__(self, place: Path, lists: str) -> None:
         self._file = BlockFile(place)
         self._name = lists
-        self._buffers = PageBuffers()
+        self._buffers = _spare.pop() if _spare else PageBuffers()
         self._groups: list[Struct] = []
         self.rows = self.matches = 0
         self._footer: Struct = {}
@@ -61,8 +64,8 @@ class MatchFile:
                 if not self._file.position:
                     self._file.write(MAGIC)
                 self._group = _Group(self._file, self._buffers, dictionary)
-            self._group.add(lists)
             row += len(lists)
+            self._group.add(lists, kept.num_rows - row)
             self.matches += len(lists.ids)
             if self._group.is_full:
                 self._group.keep(kept.slice(taken, row - taken))
@@ -84,6 +87,7 @@ class MatchFile:
             })  # fmt: skip
             self._file.write(footer, len(footer).to_bytes(4, "little"), MAGIC)
         self._file.close()
+        _spare.append(self._buffers)
 
     def abandon(self) -> None:
         """Leave the file as it is: nobody takes it for a Parquet file."""
@@ -139,11 +143,11 @@ class _Group:
         self._kept.append(kept)
         self._kept_bytes += kept.nbytes
 
-    def add(self, lists: MatchLists) -> None:
-        """Add the lists of rows."""
+    def add(self, lists: MatchLists, coming: int) -> None:
+        """Add the lists of rows, after which there are so many more in any case."""
         self.rows += len(lists)
         if self._chunk is not None:
-            self._chunk.add(lists)
+            self._chunk.add(lists, coming)
         else:
             self._ids += len(lists.ids)
             self._unnumbered.append(MatchLists(lists.offset.copy(), lists.ids.copy()))
