@@ -193,7 +193,10 @@ def test_numbers_of_several_segments_name_the_ids(tmp_path: Path, text: bool) ->
 def test_a_task_writes_rows_that_are_events(tmp_path: Path, invalid: Any) -> None:
     folder = folder_of(tmp_path / "index", {at: f"a >= {at}" for at in range(6)})
     batch = pa.RecordBatch.from_pydict({"id": [0, 1, 2], "a": [3.0, 0.5, 1.0]})
-    written = list(task(folder, tmp_path, Output("lists", ("id",), invalid=invalid))(iter([batch, batch])))
+    nothing = [batch.slice(0, 0)] if invalid == "keep" else [batch.slice(1, 1), batch.slice(0, 0)]
+    function = task(folder, tmp_path, Output("lists", ("id",), invalid=invalid))
+    assert not list(function(iter(nothing)))
+    written = list(function(iter([*nothing, batch, *nothing, batch])))
     (row,) = written[0].to_pylist()
     rows = parquet.read_table(tmp_path / row["file"]).to_pylist()
     right = [(0, {0, 1, 2, 3}), (2, {0, 1})] if invalid == "drop" else [(0, {0, 1, 2, 3}), (1, set()), (2, {0, 1})]

@@ -117,12 +117,14 @@ class PageBuffers:
     """The memory in which pages are made, used again and again: fresh memory is slow."""
 
     def __init__(self) -> None:
-        self.repetition = np.empty(LEVEL_BYTES * PAGE_LISTS, np.uint8)
-        self.definition = np.empty(LEVEL_BYTES * PAGE_LISTS, np.uint8)
+        self.repetition = np.empty(0, np.uint8)
+        self.definition = np.empty(0, np.uint8)
         self._set_numbers(np.empty(PAGE_BYTES + 4 * PAGE_NUMBERS + SPARE_BYTES, np.uint8))
 
     def make_room(self, used: int, more: int) -> None:
-        """Make sure that more bytes of numbers fit."""
+        """Make sure that the levels of a page fit, and more bytes of numbers."""
+        if len(self.repetition) < LEVEL_BYTES * (PAGE_LISTS + 1):
+            self.repetition, self.definition = (np.empty(LEVEL_BYTES * (PAGE_LISTS + 1), np.uint8) for _ in range(2))
         if used + more > len(self.numbers):
             larger = np.empty(used + more, np.uint8)
             larger[:used] = self.numbers[:used]

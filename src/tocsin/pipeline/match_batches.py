@@ -86,7 +86,7 @@ class MatchBatches:
         import pyarrow as pa
 
         schema = schema_of(self.schema)
-        for batch in batches:
+        for batch in filter(len, batches):
             index = open_index(self.index)
             admission = self._admitted(batch, schema)
             if len(admission.rows) == batch.num_rows:

@@ -59,7 +59,7 @@ class MatchFile:
         if self._group is not None and self._group.dictionary is not dictionary:
             self._end_group()
         row = taken = 0
-        for lists in parts:
+        for lists in filter(len, parts):
             if self._group is None:
                 if not self._file.position:
                     self._file.write(MAGIC)
