@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
+from sqlalchemy import update
 
+from tests.symmetric.worlds import MARKET, Random, random_offer, random_subscription
+from tests.symmetric.worlds import programs as market_programs
 from tocsin.broker import Broker, BrokerSettings
 from tocsin.errors import BindError, EventRejected, UnknownNotification, UnknownOffer, UnknownSubscription
 from tocsin.language.formula import FLOAT, INT
 from tocsin.schema import Schema, Union
 from tocsin.schema.examples import load_example
+from tocsin.store.tables import subscriptions
 from tocsin.symmetric import Program, Programs
 
 SCHEMA = load_example("insurance")
@@ -235,3 +239,40 @@ def test_a_union_that_comes_later_takes_its_subscriptions(place: Path) -> None:
         broker.extend_schema(extended)
         broker.publish({"event": A2["event"], "dynamic": {"price": "600"}})
         assert told(broker, "eve") == [("Company B", 600.0)]
+
+
+@pytest.mark.parametrize("engine", ["columnar", "definition"])
+def test_subscriptions_that_are_read_again_at_once_meet_what_they_met_one_by_one(
+    place: Path, engine: Literal["columnar", "definition"]
+) -> None:
+    draw = Random(5)
+    texts = [random_subscription(draw) for _ in range(40)]
+    texts += [f"offer where price <= {at} and count = 1 with age = {at}, city = 'a'" for at in range(40)]
+    texts += [f"offer where price <= {at}" for at in range(5)]
+    offers = [{**one, "event": {**one["event"], "event_type": "offer"}} for one in map(random_offer, [draw] * 25)]
+    with Broker.open(place, schema=MARKET, programs=market_programs(), engine=engine) as broker:
+        for text in texts:
+            broker.subscribe(text, owner="all")
+        before = broker.dry_run(offers)
+    assert sum(len(one.reached) for one in before) > 50
+    with Broker.open(place, programs=market_programs(), engine=engine) as broker:
+        assert broker.dry_run(offers) == before
+        assert broker.index_stats()["matchmaking"]["dormant"] == 0
+
+
+def test_a_stored_subscription_that_means_nothing_any_more_is_told_and_the_others_are_held(
+    place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Broker.open(place, schema=SCHEMA) as broker:
+        ids = [broker.subscribe(Q2, owner="bob").id for _ in range(3)]
+        with broker.store.write() as transaction:
+            wrong = b'{"event_types":["insurance"],"where":["prise","<",3]}'
+            changed = update(subscriptions).where(subscriptions.c.id == ids[1]).values(tree=wrong)
+            transaction.connection.execute(changed)
+            transaction.keep_time()
+        broker.save_index()
+    with Broker.open(place) as broker:
+        assert "prise" in broker.index_stats()["matchmaking"]["dormant_reasons"][ids[1]]
+        assert "1 subscriptions with properties match nothing" in caplog.text
+        (found,) = broker.dry_run([A2])
+        assert [one.subscription for one in found.reached] == [ids[0], ids[2]]

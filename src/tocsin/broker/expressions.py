@@ -82,8 +82,10 @@ def _two_sided(expression: Expression, subscription: Subscription, schema: Schem
     """
     text = expression if isinstance(expression, str) else None
     try:
-        bind_subscriber(0, subscription if text is None else text, meeting)
-    except LanguageError:
+        bind_subscriber(0, subscription, meeting)
+    except LanguageError as error:
+        if text is not None and error.span is not None:
+            error.text = text
         with suppress(LanguageError):
             if bind(subscription, schema, text=text).operators:
                 return None

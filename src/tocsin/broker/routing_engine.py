@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tocsin.broker.expressions import Prepared, prepare_stored
+from tocsin.broker.expressions import Prepared
 from tocsin.broker.live_index import Engine
 from tocsin.broker.live_leases import LiveLeases, Longs
 from tocsin.broker.offers import OfferEvent
@@ -79,22 +79,32 @@ class RoutingEngine(Engine):
         return self._engines[route.name]
 
     def load(self, stored: Iterable[tuple[int, bytes]], schema: Schema) -> None:
-        aside: list[tuple[int, bytes]] = []
+        aside: dict[str, list[tuple[int, bytes]]] = {}
         self.main.load(self._for_main(stored, aside), schema)
-        self.load_aside(aside, schema)
+        self._load_aside(aside, schema)
 
     def _for_main(
-        self, stored: Iterable[tuple[int, bytes]], aside: list[tuple[int, bytes]]
+        self, stored: Iterable[tuple[int, bytes]], aside: dict[str, list[tuple[int, bytes]]]
     ) -> Iterator[tuple[int, bytes]]:
         for id, tree in stored:
-            if self._route(tree) is None:
+            route = self._route(tree)
+            if route is None:
                 yield id, tree
             else:
-                aside.append((id, tree))
+                aside.setdefault(route.name, []).append((id, tree))
 
     def load_aside(self, stored: Iterable[tuple[int, bytes]], schema: Schema) -> None:
         """Hold stored subscriptions that routes take; the main engine, loaded from its folder, is without them."""
-        self._add_aside([(id, prepare_stored(tree, schema)) for id, tree in stored])
+        aside: dict[str, list[tuple[int, bytes]]] = {}
+        for _ in self._for_main(stored, aside):
+            pass  # what no route takes is not for this
+        self._load_aside(aside, schema)
+
+    def _load_aside(self, aside: dict[str, list[tuple[int, bytes]]], schema: Schema) -> None:
+        for route in self._routes:
+            if taken := aside.get(route.name):
+                self._at |= dict.fromkeys((id for id, _ in taken), route.name)
+                self._engine(route).load(taken, schema)
 
     @property
     def aside(self) -> list[int]:

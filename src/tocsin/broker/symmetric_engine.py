@@ -8,7 +8,7 @@ event with its static attributes, and only where it has no rules: whoever has no
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,11 +18,10 @@ from tocsin.broker.expressions import Prepared
 from tocsin.broker.live_index import Engine
 from tocsin.broker.live_leases import LiveLeases, Longs
 from tocsin.broker.offers import OfferEvent
-from tocsin.errors import TocsinError
-from tocsin.language import from_json
 from tocsin.language.documents import decode
 from tocsin.schema import EVENT_TYPE, Event, Schema
 from tocsin.symmetric import Matched, Matchmaker, Offer, Programs
+from tocsin.symmetric.load import CHUNK, Loader, collecting_later, document_of
 from tocsin.symmetric.unions import meetings
 
 log = logging.getLogger("tocsin.broker")
@@ -52,19 +51,27 @@ class SymmetricEngine(Engine):
     def add(self, subscriptions: Sequence[tuple[int, Prepared]]) -> None:
         self._hold([(id, prepared.tree) for id, prepared in subscriptions])
 
+    def load(self, stored: Iterable[tuple[int, bytes]], schema: Schema) -> None:
+        del schema  # its own, which is the same
+        self._hold(list(stored))
+
     def _hold(self, trees: Sequence[tuple[int, bytes]]) -> None:
-        asleep = []
-        for id, tree in trees:
-            subscription = from_json(decode(tree))
-            (name,) = subscription.event_types
-            self._trees[id] = (name, tree)
-            try:
-                self._makers[name].subscribe(id, subscription)
-            except TocsinError as error:
-                self._dormant[id] = str(error)
-                asleep.append(id)
+        """Hold subscriptions; equal predicates among those that come together are bound once."""
+        asleep: dict[int, str] = {}
+        loaders = {name: Loader(maker) for name, maker in self._makers.items()}
+        with collecting_later():
+            for start in range(0, len(trees), CHUNK):
+                by_type: dict[str, list[tuple[int, Any]]] = {}
+                for id, tree in trees[start : start + CHUNK]:
+                    document = decode(tree)
+                    (name,) = document["event_types"]
+                    self._trees[id] = (name, tree)
+                    by_type.setdefault(name, []).append((id, document_of(document)))
+                for name, documents in by_type.items():
+                    asleep |= {bad.line: str(bad.error) for bad in loaders[name].hold(documents)}
+        self._dormant |= asleep
         if asleep:
-            told = "; ".join(f"{id}: {self._dormant[id]}" for id in asleep[:_SHOWN])
+            told = "; ".join(f"{id}: {reason}" for id, reason in list(asleep.items())[:_SHOWN])
             log.warning("%d subscriptions with properties match nothing: %s", len(asleep), told)
 
     def remove(self, ids: Sequence[int]) -> None:

@@ -3,12 +3,15 @@
     {"id": 1, "text": "insurance where price <= 700 with age = 42"}
     {"id": 1, "predicates": [["price", "<=", 700]], "properties": {"age": 42, "years_ncd": 8}}
 
-The second form is for hundreds of thousands: equal predicates are bound once, and share what was made of them.
+The second form is for hundreds of thousands: equal predicates are bound once, and share what was made of them. Stored
+subscriptions, which are JSON trees, are read in that form where they are such conjunctions (`document_of`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import gc
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -27,6 +30,7 @@ from tocsin.symmetric.roster import Batch
 from tocsin.symmetric.subscriber import Subscriber, SubscriberId, bind_subscriber, conjuncts, properties_of
 
 CHUNK = 8_192  # documents that are held at once
+_OPERANDS = (str, int, float, bool)
 _PLAIN_KEYS = frozenset({"id", "predicates", "properties"})
 
 
@@ -35,11 +39,31 @@ def load_subscribers(matchmaker: Matchmaker, lines: Iterable[bytes | str]) -> li
     return Loader(matchmaker).load(lines)
 
 
+@contextmanager
+def collecting_later() -> Iterator[None]:
+    """Leave the search for garbage until the block is over: it would look at all that is loaded, again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 class _Known(NamedTuple):
     """A predicate that was met before: its parts, and the numbers of the bounds that they are (None: not bounds alone)."""
 
     parts: tuple[ConditionFormula, ...]
     bounds: tuple[int, ...] | None
+
+
+class _Plain(NamedTuple):
+    """A document in the bulk form; its predicates are bounds alone."""
+
+    id: SubscriberId
+    properties: Mapping[str, Any]
+    predicates: list[_Known]
 
 
 class _NotPlain(Exception):
@@ -51,7 +75,10 @@ class Loader:
 
     def __init__(self, matchmaker: Matchmaker) -> None:
         self.matchmaker = matchmaker
-        self._scope = matchmaker.meeting.subscription_scope()
+        meeting = matchmaker.meeting
+        self._scope = meeting.subscription_scope()
+        self._names = meeting.property_names.keys()
+        self._mandatory = {entry.attribute for entry in meeting.mandatory(meeting.union.subscriber)}
         self._known: dict[tuple[Any, ...], _Known] = {}
         self._bounds: list[Bound] = []
 
@@ -70,12 +97,43 @@ class Loader:
         return sorted(bad, key=lambda one: one.line)
 
     def hold(self, documents: Sequence[tuple[int, Any]]) -> list[BadLine]:
-        """Hold the subscribers of numbered documents; return the bad ones. All at once, where all are in the bulk form."""
+        """Hold the subscribers of numbered documents; return the bad ones. Those in the bulk form are held at once."""
+        bulk, others = self._divided(documents)
         try:
-            self.matchmaker.extend(self._batch(documents))
-            return []
-        except (_NotPlain, TocsinError, TypeError, AttributeError, KeyError):
-            return [bad for number, document in documents if (bad := self._held(number, document)) is not None]
+            if bulk:
+                self.matchmaker.extend(self._batch(bulk))
+        except (_NotPlain, TocsinError, TypeError):
+            others = documents
+        return [bad for number, document in others if (bad := self._held(number, document)) is not None]
+
+    def _divided(self, documents: Sequence[tuple[int, Any]]) -> tuple[list[_Plain], Sequence[tuple[int, Any]]]:
+        """Return the documents that are in the bulk form, and the others."""
+        bulk: list[_Plain] = []
+        others: list[tuple[int, Any]] = []
+        for each in documents:
+            plain = self._plain(*each)
+            if plain is None:
+                others.append(each)
+            else:
+                bulk.append(plain)
+        return bulk, others
+
+    def _plain(self, number: int, document: Any) -> _Plain | None:
+        """Return a document in the bulk form; None where it needs a look of its own, or is wrong."""
+        try:
+            properties = document["properties"]
+            if not _PLAIN_KEYS.issuperset(document) or type(properties) is not dict:
+                return None
+            if not self._names >= properties.keys() or None in properties.values():
+                return None
+            if properties and not self._mandatory <= properties.keys():
+                return None
+            predicates = [self._predicate(one) for one in document.get("predicates", ())]
+            if any(one.bounds is None for one in predicates):
+                return None
+            return _Plain(document.get("id", number), properties, predicates)
+        except (TocsinError, TypeError, KeyError):
+            return None
 
     def _held(self, number: int, document: Any) -> BadLine | None:
         try:
@@ -84,52 +142,29 @@ class Loader:
             return BadLine(number, document.get("id") if isinstance(document, Mapping) else None, error)
         return None
 
-    def _batch(self, documents: Sequence[tuple[int, Any]]) -> Batch:
-        """Return the documents as a batch; raises _NotPlain, or what reading a wrong one raises."""
-        ids: list[SubscriberId] = []
-        parts: list[tuple[ConditionFormula, ...]] = []
+    def _batch(self, bulk: Sequence[_Plain]) -> Batch:
+        """Return documents in the bulk form as a batch; raises _NotPlain, or what reading a wrong one raises."""
+        ids = [one.id for one in bulk]
+        roster = self.matchmaker.roster
+        if any(type(id) not in (int, str) or id in roster for id in ids) or len(set(ids)) < len(ids):
+            raise _NotPlain
         rows: list[int] = []
         numbers: list[int] = []
-        bulk_properties: list[Mapping[str, Any]] = []
-        for row, (number, document) in enumerate(documents):
-            properties = document["properties"]
-            if not _PLAIN_KEYS.issuperset(document) or not isinstance(properties, dict):
-                raise _NotPlain
-            ids.append(document.get("id", number))
-            bulk_properties.append(properties)
-            mine: list[ConditionFormula] = []
-            for predicate in document.get("predicates", ()):
-                known = self._predicate(predicate)
-                if known.bounds is None:
-                    raise _NotPlain
-                mine += known.parts
-                for bound in known.bounds:
+        for row, one in enumerate(bulk):
+            for known in one.predicates:
+                for bound in known.bounds or ():
                     rows.append(row)
                     numbers.append(bound)
-            parts.append(tuple(mine))
-        roster = self.matchmaker.roster
-        if len(set(ids)) < len(ids) or any(id in roster or type(id) not in (int, str) for id in ids):
-            raise _NotPlain
-        return Batch(
-            ids, parts, self._columns(bulk_properties), self._bounds,
-            np.array(rows, np.int64), np.array(numbers, np.int64),
-        )  # fmt: skip
+        parts = [tuple(part for known in one.predicates for part in known.parts) for one in bulk]
+        columns = self._columns([one.properties for one in bulk])
+        return Batch(ids, parts, columns, self._bounds, np.array(rows, np.int64), np.array(numbers, np.int64))
 
     def _columns(self, listed: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
         meeting = self.matchmaker.meeting
-        names = meeting.property_names
-        if any(not names.keys() >= properties.keys() for properties in listed):
-            raise _NotPlain
-        columns: dict[str, list[Any]] = {}
-        for name, full in names.items():
-            raw = [properties.get(name) for properties in listed]
-            columns[full] = admit_list(meeting.property_domains[full], raw)
-            if any(name in properties and properties[name] is None for properties in listed):
-                raise _NotPlain
-        for entry in meeting.mandatory(meeting.union.subscriber):
-            if None in columns[names[entry.attribute]]:
-                raise _NotPlain
-        return columns
+        return {
+            full: admit_list(meeting.property_domains[full], [properties.get(name) for properties in listed])
+            for name, full in meeting.property_names.items()
+        }
 
     def bind(self, number: int, document: Any) -> Subscriber:
         """Return the subscriber of a document; its id is the number where it has none."""
@@ -172,6 +207,22 @@ class Loader:
             return _Known(parts, None)
         self._bounds += bounds
         return _Known(parts, tuple(range(len(self._bounds) - len(bounds), len(self._bounds))))
+
+
+def document_of(tree: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a subscription's JSON tree as a document: in the bulk form where it is a conjunction of plain comparisons."""
+    where = tree.get("where", {"and": []})
+    predicates = [where] if isinstance(where, list) else where.get("and") if isinstance(where, dict) else None
+    properties = tree.get("with", {})
+    if predicates is None or not all(map(_is_comparison, predicates)):
+        return tree
+    if any(isinstance(value, dict) for value in properties.values()):  # a value that JSON has no type for
+        return tree
+    return {"predicates": predicates, "properties": properties}
+
+
+def _is_comparison(node: Any) -> bool:
+    return isinstance(node, list) and len(node) == 3 and type(node[2]) in _OPERANDS
 
 
 def program_from(document: Any, matchmaker: Matchmaker) -> Program:
