@@ -9,10 +9,11 @@ from typing import Any
 
 import msgspec
 
-from tocsin.broker.offers import OfferDesk, is_offer
+from tocsin.broker.offers import OfferDesk
 from tocsin.errors import EventRejected, Violation
 from tocsin.schema import EVENT_TYPE, Event, Schema
 from tocsin.schema.event import admit_plain
+from tocsin.symmetric.two_sided import is_offer
 from tocsin.symmetric.unions import admit_static
 
 RawEvent = Mapping[str, object] | Event | bytes | str

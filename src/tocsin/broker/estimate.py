@@ -11,21 +11,27 @@ from __future__ import annotations
 import math
 import random
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tocsin.broker.admission import admit_stored
+from tocsin.broker.expressions import prepare
+from tocsin.broker.offers import OfferDesk
 from tocsin.broker.trial import Trial
-from tocsin.errors import TocsinError
+from tocsin.errors import EventRejected, TocsinError
 from tocsin.language import Subscription
 from tocsin.operators.registry import Registry
 from tocsin.schema import Event, Schema
 from tocsin.store import Store, schema_history
 from tocsin.store.events import StoredEvent, read_events
+from tocsin.store.offers import documents_between
+from tocsin.symmetric.programs import Programs
 
 Z = 1.96  # of the normal distribution: 95% two-sided
 DAY_SECONDS = 86_400.0
 DEFAULT_SAMPLE = 5_000
 _READ_AT_ONCE = 5_000
+_MOST_BYTES = 1 << 20  # of a draft
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +69,19 @@ class EventSample:
     first_us: int | None = None
     last_us: int | None = None
     through_seq: int = 0
+    desk: OfferDesk = field(default_factory=OfferDesk)
     _random: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311 - a sample, not a secret
 
     @classmethod
-    def of_store(cls, store: Store, size: int = DEFAULT_SAMPLE, *, most_events: int = 50_000) -> EventSample:
-        """Return a sample of a store's newest events."""
+    def of_store(
+        cls, store: Store, size: int = DEFAULT_SAMPLE, *, most_events: int = 50_000, programs: Programs | None = None
+    ) -> EventSample:
+        """Return a sample of a store's newest events; offers among them may call programs."""
         with store.read() as connection:
             newest = schema_history.newest(connection)
             if newest is None:
                 raise TocsinError("the store has no schema yet")
-        sample = cls(newest.schema, size)
+        sample = cls(newest.schema, size, desk=OfferDesk(programs))
         sample.through_seq = max(store.meta().horizon, store.meta().seq - most_events)
         sample.refresh(store)
         return sample
@@ -83,30 +92,37 @@ class EventSample:
         while True:
             with store.read() as connection:
                 found = read_events(connection, self.through_seq, _READ_AT_ONCE)
+                offers = documents_between(connection, found[0].seq, found[-1].seq) if found else {}
             for event in found:
-                self._take(event)
+                self._take(event, offers.get(event.seq))
             taken += len(found)
             if len(found) < _READ_AT_ONCE:
                 return taken
 
-    def _take(self, stored: StoredEvent) -> None:
+    def _take(self, stored: StoredEvent, offer: bytes | None) -> None:
         """Take in an event: it stays with probability size / seen (reservoir sampling, Vitter's algorithm R)."""
         self.through_seq = stored.seq
         self.first_us = stored.arrival_us if self.first_us is None else self.first_us
         self.last_us = stored.arrival_us
-        self.add(None, stored.body)
+        self.add(None, stored.body, offer)
 
-    def add(self, event: Event | None, body: bytes = b"") -> None:
+    def add(self, event: Event | None, body: bytes = b"", offer: bytes | None = None) -> None:
         """Take in an event, given as it is or as the store has it; it is read only if it is chosen."""
         self.seen += 1
         at = len(self.events) if len(self.events) < self.size else self._random.randrange(self.seen)
         if at >= self.size:
             return
-        chosen = event if event is not None else admit_stored(self.schema, body)
+        chosen = event if event is not None else self._read(body, offer)
         if at == len(self.events):
             self.events.append(chosen)
         else:
             self.events[at] = chosen
+
+    def _read(self, body: bytes, offer: bytes | None) -> Event:
+        if offer is not None:
+            with suppress(EventRejected):  # it calls a program that is gone: its static attributes are left
+                return self.desk.admit_stored(offer, self.schema)
+        return admit_stored(self.schema, body)
 
     @property
     def per_day(self) -> float:
@@ -122,8 +138,9 @@ class EventSample:
         """
         started = time.perf_counter()
         operators = Registry() if registry is None else registry
-        bound = operators.bind(draft, self.schema)
-        matched, looked = self._count(Trial(bound, self.schema, operators), shuffled=bool(bound.operators))
+        prepared = prepare(draft, self.schema, most_bytes=_MOST_BYTES, registry=operators)
+        trial = Trial(prepared, operators)
+        matched, looked = self._count(trial, shuffled=trial.calls_operators)
         exact = self.seen == looked
         share = matched / max(1, looked)
         low, high = (share, share) if exact and looked else wilson(matched, looked)

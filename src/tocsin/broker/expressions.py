@@ -18,6 +18,7 @@ from tocsin.operators.registry import Registry
 from tocsin.schema import Schema
 from tocsin.symmetric.meeting import Meeting
 from tocsin.symmetric.subscriber import bind_subscriber
+from tocsin.symmetric.two_sided import TwoSided
 from tocsin.symmetric.unions import meetings
 
 _CALL = b'{"operator":'
@@ -42,6 +43,11 @@ class Prepared:
     @cached_property
     def bound(self) -> BoundSubscription:
         return bind_stored(self.tree, self.schema)
+
+    @cached_property
+    def two_sided(self) -> TwoSided | None:
+        """The subscription with its properties, where it is of a union's event type; None for others."""
+        return None if calls_operators(self.tree) else TwoSided.of(from_json(decode(self.tree)), self.schema)
 
     @cached_property
     def form(self) -> NormalForm:

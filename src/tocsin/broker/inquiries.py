@@ -7,18 +7,23 @@ the live index.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import Connection
 
 from tocsin.broker.admission import Admitted, RawEvent, admit_all, admit_stored
 from tocsin.broker.core import Core
-from tocsin.broker.expressions import bind_stored
+from tocsin.broker.expressions import Prepared, bind_stored
 from tocsin.broker.receipts import DryRun, Reached
 from tocsin.errors import UnknownNotification
 from tocsin.language import Explanation
-from tocsin.store import accounts, events, notifications, replacements, subscriptions
+from tocsin.schema import Event
+from tocsin.store import accounts, events, notifications, offers, replacements, subscriptions
 from tocsin.store.letters import DeadLetter, read_dead_letters
 from tocsin.store.subscriptions import StoredSubscription
+from tocsin.symmetric.meeting import Meeting
+from tocsin.symmetric.two_sided import offer_of
 
 
 def dry_run(core: Core, raws: Sequence[RawEvent], owner: str | None) -> list[DryRun]:
@@ -55,10 +60,21 @@ def explain_notification(core: Core, owner: str, seq: int, subscription: int) ->
         event = events.find_events(connection, [seq]).get(seq)
         versions = subscriptions.find_subscriptions(connection, replacements.all_ids(connection, [subscription]))
         kept = next((one for one in versions if _was_told(connection, number, seq, one)), None)
+        values = {} if kept is None else offers.find_values(connection, kept.owner, [seq]).get((seq, kept.id), {})
     if event is None or kept is None or kept.origin != subscription:
         raise UnknownNotification(seq, subscription)
-    bound = bind_stored(kept.tree, core.schema, core.registry)
-    return core.registry.explain(bound, admit_stored(core.schema, event.body))
+    admitted = admit_stored(core.schema, event.body)
+    both = Prepared("", kept.tree, core.schema).two_sided
+    if both is not None and (values or both.speaks_of_itself):
+        told = offer_of(admitted, both.meeting)
+        if told is not None:  # with the values that were computed; what the rules say is the publisher's
+            return both.explain_as_one(replace(told, event=_with_values(told.event, values, both.meeting)))
+    return core.registry.explain(bind_stored(kept.tree, core.schema, core.registry), admitted)
+
+
+def _with_values(event: Event, values: dict[str, Any], meeting: Meeting) -> Event:
+    admitted = {name: (meeting.event_domains[name].admit(value),) for name, value in values.items()}
+    return Event({**event.values, **admitted})
 
 
 def _was_told(connection: Connection, owner: int | None, seq: int, one: StoredSubscription) -> bool:

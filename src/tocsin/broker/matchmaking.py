@@ -23,7 +23,7 @@ from tocsin.broker.times import instant
 from tocsin.errors import BindError, EventRejected, UnknownNotification, UnknownOffer, UnknownSubscription
 from tocsin.language import from_json, parse
 from tocsin.language.documents import decode
-from tocsin.schema import Schema
+from tocsin.schema import Event, Schema
 from tocsin.store import accounts, events, notifications, offers, replacements, subscriptions
 from tocsin.store.offers import StoredOffer
 from tocsin.store.subscriptions import StoredSubscription
@@ -32,9 +32,8 @@ from tocsin.symmetric.explain import Explanation, Outcome, explain, plain
 from tocsin.symmetric.programs import Programs
 from tocsin.symmetric.semantics import Verdict
 from tocsin.symmetric.subscriber import Subscriber, bind_subscriber
+from tocsin.symmetric.two_sided import HIDDEN, is_offer
 from tocsin.symmetric.unions import meetings
-
-HIDDEN = "a rule of the offer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +139,12 @@ class Matchmaking:
         """Return whether an event has rules or dynamic attributes."""
         with self._core.store.read() as connection:
             return offers.find_offer(connection, seq) is not None
+
+    def read(self, raw: Mapping[str, Any]) -> Event:
+        """Return an event, or an offer, as publishing it would take it; raises EventRejected."""
+        self._core.refresh()
+        schema = self._core.schema
+        return self._core.desk.admit(raw, schema) if is_offer(raw) else schema.admit(raw)
 
     @property
     def programs(self) -> Programs:

@@ -24,6 +24,7 @@ from tocsin.symmetric.analysis import Analysis
 from tocsin.symmetric.meeting import Meeting
 from tocsin.symmetric.offer import Offer
 from tocsin.symmetric.programs import Programs
+from tocsin.symmetric.two_sided import is_offer
 from tocsin.symmetric.unions import meetings
 
 LONGEST_TTL_SECONDS = 366 * 86400.0
@@ -37,11 +38,6 @@ class OfferEvent(Event):
     offer: Offer
     document: bytes  # event, rules and dynamic attributes as JSON
     ttl_us: int
-
-
-def is_offer(raw: object) -> bool:
-    """Return whether a raw event is an offer: no attribute's value is an object, so `event` cannot be one."""
-    return isinstance(raw, Mapping) and isinstance(raw.get("event"), Mapping)
 
 
 class OfferDesk:

@@ -19,9 +19,10 @@ from tocsin.broker.live_index import Engine
 from tocsin.broker.live_leases import LiveLeases, Longs
 from tocsin.broker.offers import OfferEvent
 from tocsin.language.documents import decode
-from tocsin.schema import EVENT_TYPE, Event, Schema
+from tocsin.schema import Event, Schema
 from tocsin.symmetric import Matched, Matchmaker, Offer, Programs
 from tocsin.symmetric.load import CHUNK, Loader, collecting_later, document_of
+from tocsin.symmetric.two_sided import offer_of
 from tocsin.symmetric.unions import meetings
 
 log = logging.getLogger("tocsin.broker")
@@ -111,11 +112,9 @@ class SymmetricEngine(Engine):
     def _offer(self, event: Event, name: str) -> Offer:
         if isinstance(event, OfferEvent):
             return event.offer
-        if len(event.types) > 1:  # seen as one of this type
-            known = self._makers[name].meeting.event_domains
-            values = {key: value for key, value in event.values.items() if key in known}
-            event = Event({**values, EVENT_TYPE: (name,)})
-        return Offer(None, event, (), ())
+        offer = offer_of(event, self._makers[name].meeting)
+        assert offer is not None, "the event is of this type"
+        return offer
 
     def met(self, event: Event) -> Matched | None:
         return self._met.get(id(event))

@@ -114,6 +114,7 @@ class Explanation(msgspec.Struct, frozen=True):
     outcome: dict[str, Any]
     changes: list[dict[str, Any]]
     variables: dict[str, Any] = {}  # values that satisfy it, where operators found some
+    meeting: dict[str, Any] | None = None  # both sides, where the subscription is one of a union
 
 
 class Account(msgspec.Struct, frozen=True):

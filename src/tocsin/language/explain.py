@@ -28,7 +28,8 @@ class Outcome:
     `condition` is the text of a predicate (with its `not`), or "and" / "or" for a node with parts. `actual` are the
     event's values of the predicate's attribute: None where it is not bound. Of calls and value constraints,
     `variables` are the values that their variables have here; of calls, `found` is all that the operator found, and
-    `failure` why it has no answer (operators/explanation.py).
+    `failure` why it has no answer (operators/explanation.py). Where a condition is about several names, some of them
+    the subscriber's own, `values` are theirs (symmetric/two_sided.py).
     """
 
     condition: str
@@ -39,6 +40,7 @@ class Outcome:
     variables: Mapping[str, Value] | None = None
     found: tuple[Mapping[str, Value], ...] | None = None
     failure: str | None = None
+    values: Mapping[str, Value] | None = None
 
     @property
     def note(self) -> str:
@@ -50,6 +52,8 @@ class Outcome:
             return f"found {'; '.join(map(_shown_variables, self.found[:5])) or 'nothing'}{more}"
         if self.variables is not None:
             return _shown_variables(self.variables)
+        if self.values is not None:
+            return ", ".join(f"{name} is {_shown_value(value)}" for name, value in self.values.items())
         return "" if self.attribute is None else f"{self.attribute} {_shown_values(self.actual)}"
 
     def __str__(self) -> str:
@@ -66,6 +70,8 @@ class Outcome:
                 more["found"] = [_plain_variables(each) for each in self.found[:_TOLD]]
             if self.failure is not None:
                 more["failure"] = self.failure
+            if self.values is not None:
+                more["values"] = _plain_variables(self.values)
             return {"condition": self.condition, "held": self.held, **more}
         actual = None if self.actual is None else [_plain(value) for value in self.actual]
         return {"condition": self.condition, "held": self.held, "attribute": self.attribute, "actual": actual}

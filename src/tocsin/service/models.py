@@ -291,11 +291,20 @@ class OperatorsTold(Told):
     items: list[OperatorTold]
 
 
+class MeetingTold(Told):
+    matched: bool
+    refused_by: list[str]
+    failure: str | None
+    values: dict[str, Any]
+    outcomes: list[dict[str, Any]]
+
+
 class ExplanationTold(Told):
     matched: bool
     outcome: dict[str, Any]
     changes: list[dict[str, Any]]
     variables: dict[str, Any] = {}  # values that satisfy it, where operators found some
+    meeting: MeetingTold | None = None  # both sides, where the subscription is one of a union
 
 
 class ProgramTold(Told):
@@ -339,14 +348,6 @@ class OffersTold(Told):
 
 class MeetRequest(Asked):
     offer: dict[str, Any]
-
-
-class MeetingTold(Told):
-    matched: bool
-    refused_by: list[str]
-    failure: str | None
-    values: dict[str, Any]
-    outcomes: list[dict[str, Any]]
 
 
 class BackfilledTold(Told):
@@ -398,7 +399,6 @@ class NotificationsTold(Told):
 class WhyTold(ExplanationTold):
     notification: NotificationTold
     text: str
-    meeting: MeetingTold | None = None  # both sides, where the subscription is one of a union
 
 
 class NewWebhook(Asked):

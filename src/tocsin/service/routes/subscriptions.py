@@ -179,7 +179,7 @@ async def explain(request: Request, id: Id, body: ExplainRequest, principal: Som
     """Return each predicate with the actual value, and the near miss."""
     service = service_of(request)
     found = await subscribing.find(service, principal, id)
-    return json_response(await asyncio.to_thread(drafts.explain_text, service.broker, found.text, body.event))
+    return json_response(await asyncio.to_thread(drafts.explain_draft, service.broker, found.text, body.event))
 
 
 @router.get("/v1/subscriptions/{id}/plan", summary="How it is understood", response_model=PlanTold, responses=_GONE)

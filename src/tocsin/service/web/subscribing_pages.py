@@ -11,6 +11,7 @@ from starlette.responses import Response
 from tocsin.broker import SubscriptionView
 from tocsin.broker.admission import read_stored
 from tocsin.broker.times import instant
+from tocsin.broker.union_types import two_sided
 from tocsin.errors import LanguageError, TocsinError
 from tocsin.language import evaluate
 from tocsin.language.documents import decode
@@ -21,6 +22,7 @@ from tocsin.service.web.builder import MOST_ROWS, Row, operators, rows_of, text_
 from tocsin.service.web.fields import choices_of
 from tocsin.service.web.overlaps import Overlap
 from tocsin.service.web.recent import hits, newest
+from tocsin.service.web.recent_meetings import recent_meetings
 from tocsin.service.web.visit import Pages, Visit
 from tocsin.store.events import read_events
 from tocsin.symmetric.unions import admit_static
@@ -133,7 +135,7 @@ def _look_ahead(visit: Visit, text: str, found: dict[str, Any]) -> None:
     newest = max(0, broker.store.meta().seq - _LOOKED_BACK)
     found["sample"] = drafts.backfill(broker, text, newest, 3)["items"]
     prepared = drafts.prepared(broker, text)
-    if not prepared.bound.operators:
+    if prepared.two_sided is None and not prepared.bound.operators:  # what offers' rules let through nobody knows
         edited = visit.text("replaces") or visit.query("replaces")
         found["overlap"] = visit.request.app.state.overlaps.of(
             visit.principal.name, prepared.form, other_than=int(edited) if edited.isdigit() else None
@@ -181,6 +183,12 @@ def _recent(visit: Visit, found: SubscriptionView) -> tuple[list[Any], list[Any]
     """Return the newest events that matched, and those that failed by one condition, from the end of the log."""
     broker = visit.service.broker
     schema = broker.schema
+    draft = drafts.prepared(broker, found.text).two_sided if two_sided(found.text, schema) else None
+    if draft is not None:
+        return recent_meetings(
+            broker, found, draft, looked_back=_LOOKED_BACK, misses_shown=_SHOWN_MISSES,
+            reveal_rules=visit.service.settings.reveal_rules,
+        )  # fmt: skip
     bound = broker.operators.bind(found.text, schema)
     types = frozenset(bound.subscription.event_types)
     spent = time.monotonic() + _LOOKED_BACK_SECONDS
@@ -261,9 +269,8 @@ async def explain_event(visit: Visit) -> Response:
     """Say why a pasted event would match, or not."""
     found = await subscribing.find(visit.service, visit.principal, visit.request.path_params["id"])
     try:
-        schema, registry = visit.service.broker.schema, visit.service.broker.operators
-        event = schema.admit(decode(visit.text("event")))
-        told: Any = await asyncio.to_thread(registry.explain, registry.bind(found.text, schema), event)
+        event = decode(visit.text("event"))
+        told: Any = await asyncio.to_thread(drafts.explain_expression, visit.service.broker, found.text, event)
         return visit.page("_explained.html", told=told, error="")
     except TocsinError as error:
         return visit.page("_explained.html", 422, told=None, error=str(error))
