@@ -74,6 +74,7 @@ def test_batches_give_what_one_by_one_gives_and_what_the_definition_says(
         patch.setattr(planner, "ORDER_ROWS", random.choice([0, 10**9]))
         patch.setattr(computing, "FEWEST_KEPT", 1 if keep else 10**9)
         patch.setattr(rosters, "FEWEST_DEAD", 5)
+        patch.setattr(rosters, "FEWEST_CLUSTERED", 10)
         together, alone = (Matchmaker(MARKET, programs=programs()) for _ in range(2))
         held: dict[int, Subscriber] = {}
         for id in range(40):
@@ -130,8 +131,9 @@ MANY_OFFERS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_blocks_threads_and_full_buffers(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("threads", "clustered"), [(1, True), (2, True), (2, False)])
+def test_blocks_threads_and_full_buffers(threads: int, clustered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rosters, "FEWEST_CLUSTERED", 1_000 if clustered else 10**9)
     monkeypatch.setattr(batch, "_FIRST_ROWS", 8_192)
     monkeypatch.setattr(batch, "_ROW_SHARE", 10**9)
     monkeypatch.setattr(batch, "_WORTH_A_THREAD", 0)
@@ -154,6 +156,7 @@ def test_blocks_threads_and_full_buffers(threads: int, monkeypatch: pytest.Monke
         assert len(found[2].failures) > 0
         assert all(len(one) > 100 for one in found), turn
     assert matchmaker.work.kept_rows > 0
+    assert matchmaker.roster.rebuilds == clustered
     held = {one.id: one for one in matchmaker.roster if int(one.id) % 20 == 1}
     for document, one in zip(MANY_OFFERS, found, strict=False):
         verdicts = {id: decide(matchmaker.analyse(document), who, matchmaker.meeting) for id, who in held.items()}

@@ -65,8 +65,7 @@ class _Resolved:
 
     requests: npt.NDArray[np.int64]
     counts: npt.NDArray[np.int64]
-    upper: npt.NDArray[np.int64]
-    lower: npt.NDArray[np.int64]
+    bitmaps: npt.NDArray[np.int64]
     checked: npt.NDArray[np.bool_]
 
 
@@ -86,6 +85,8 @@ class Batches:
         return found
 
     def _match(self, offers: Sequence[Offer], threads: int) -> list[Matched]:
+        if self.roster.is_scattered and any(offer.rules for offer in offers):
+            self.roster.cluster(frozenset(attribute.name for offer in offers for attribute in offer.dynamic))
         asked = [self.preparer.ask(offer) for offer in offers]
         if not self.stages.rule_indexes:
             return [
@@ -127,12 +128,11 @@ class Batches:
                     end += 1
             starts.append(end)
         requests = np.frombuffer(b"".join(pieces), np.int64).reshape(-1, 3)
-        counts, upper, lower = np.empty(end, np.int64), np.empty(end, np.int64), np.empty(end, np.int64)
-        checked = np.empty(end, np.bool_)
-        k.resolve(self.directory.facts, requests, self.directory.empty, counts, upper, lower, checked)
+        counts, bitmaps, checked = np.empty(end, np.int64), np.empty((end, 4), np.int64), np.empty(end, np.bool_)
+        k.resolve(self.directory.facts, requests, self.directory.empty, counts, bitmaps, checked)
         for place, address in given:
-            upper[place] = address
-        return starts, _Resolved(requests, counts, upper, lower, checked)
+            bitmaps[place, 0] = address
+        return starts, _Resolved(requests, counts, bitmaps, checked)
 
     # --- the scan -----------------------------------------------------------------------------------------------------
 
@@ -273,7 +273,7 @@ class _Part:
     ) -> None:
         offers = len(starts)
         self._arguments = (
-            batches.directory.facts, resolved.requests, starts, stops, resolved.upper, resolved.lower,
+            batches.directory.facts, resolved.requests, starts, stops, resolved.bitmaps,
             resolved.checked, batches.directory.live, size, first, last, np.empty(k.BLOCK, np.uint64),
         )  # fmt: skip
         self.state = np.array([first, 0, 0])

@@ -23,6 +23,8 @@ Words = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.int64]
 
 BUCKETS = 128
+BLOCK = 128  # words of a bitmap, 8,192 rows, of which is known whether all or none are set
+MIXED, EMPTY, FULL = range(3)
 _SAMPLE = 20_000
 _FIRST_WORDS = 16
 _SLACK = 2  # how much longer than when its buckets were chosen a column may be
@@ -38,11 +40,12 @@ class BitmapIndex:
         self.exact = False  # each bucket but the last has one value, and the last has none
         self.has_absent = False
         self._bits: Words = np.zeros((1, _FIRST_WORDS), np.uint64)
+        self._blocks: npt.NDArray[np.uint8] = np.zeros((1, 1), np.uint8)
 
     @property
-    def arrays(self) -> tuple[npt.NDArray[Any], Words]:
-        """The bounds of the buckets, and the bitmaps, one in each line."""
-        return self._bounds, self._bits
+    def arrays(self) -> tuple[npt.NDArray[Any], Words, npt.NDArray[np.uint8]]:
+        """The bounds of the buckets, the bitmaps, one in each line, and what the blocks of each are."""
+        return self._bounds, self._bits, self._blocks
 
     def reach(self, values: npt.NDArray[Any], absent: npt.NDArray[np.bool_]) -> None:
         """Take in the rows that came since; buckets are chosen anew when the column is twice as long."""
@@ -56,10 +59,18 @@ class BitmapIndex:
             wider = np.zeros((len(self._bits), max(words, self._bits.shape[1] * 3 // 2)), np.uint64)
             wider[:, : self._bits.shape[1]] = self._bits
             self._bits = wider
+        start = self.size
         self.has_absent |= bool(absent[self.size :].any())
         single = _set_bits(self._bits, self._bounds, values, absent, self.size, size)
         self.exact = self.exact and single
         self.size = size
+        blocks = np.zeros((len(self._bits), -(-words // BLOCK)), np.uint8)
+        if start:  # blocks with new rows are taken to be mixed
+            known = start // (64 * BLOCK)
+            blocks[:, :known] = self._blocks[:, :known]
+        else:
+            _look_at_blocks(self._bits, size, blocks)
+        self._blocks = blocks
 
     def _choose(self, values: npt.NDArray[Any], absent: npt.NDArray[np.bool_]) -> None:
         """Choose buckets, one for each value where they are few, else by a sample at equal distances."""
@@ -129,6 +140,22 @@ def _set_bits(
         for bucket in range(low, buckets):
             bits[bucket, word] |= bit
     return single
+
+
+@lean_kernel
+def _look_at_blocks(bits: Words, size: int, blocks: npt.NDArray[np.uint8]) -> None:
+    """Set blocks[i, b] to whether in bitmap i all bits of the rows of block b are set, or none."""
+    words = (size + 63) >> 6
+    for i in range(blocks.shape[0]):
+        for b in range(blocks.shape[1]):
+            some, every = np.uint64(0), ALL
+            for word in range(b * BLOCK, min(words, (b + 1) * BLOCK)):
+                some |= bits[i, word]
+                if word == words - 1 and size & 63:
+                    every &= bits[i, word] | (ALL << np.uint64(size & 63))
+                else:
+                    every &= bits[i, word]
+            blocks[i, b] = EMPTY if some == 0 else FULL if every == ALL else MIXED
 
 
 @lean_kernel

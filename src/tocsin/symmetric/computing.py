@@ -34,7 +34,7 @@ class KeptColumn:
     def __init__(self, attribute: DynamicAttribute, machine: Machine) -> None:
         self.attribute, self.machine = attribute, machine
         self.size = 0
-        self.doubts = 0
+        self.doubts = self.absents = 0
         self.address = 0  # of the bitmap of rows whose bounds the value is within, or that are doubtful
         self._values = Growing(np.int64 if machine.domain.type == "int" else np.float64)
         self._absent = Growing(np.bool_)
@@ -63,6 +63,7 @@ class KeptColumn:
         ):  # fmt: skip
             kept.extend(fresh)
         self.doubts += int(doubtful.sum())
+        self.absents += int(column.absent.sum())
         first = start // 64
         self._words.reach((size + 63) // 64)
         packed = np.packbits(self._fitting.array[first * 64 :], bitorder="little")
@@ -73,7 +74,8 @@ class KeptColumn:
 
     def take(self, rows: npt.NDArray[Any]) -> Column:
         """Return the values of these rows."""
-        return Column(self.attribute.domain, self._values.array.take(rows), self._absent.array.take(rows))
+        absent = self._absent.array.take(rows) if self.absents else np.zeros(len(rows), np.bool_)
+        return Column(self.attribute.domain, self._values.array.take(rows), absent)
 
     def doubtful(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.bool_] | None:
         """Return for which of the rows the value is doubtful; None: for none."""

@@ -78,10 +78,10 @@ class Directory:
         self.empty = self._address(np.zeros((len(self.roster.ids) + 63) // 64, np.uint64))
 
     def _enter(self, number: int, values: npt.NDArray[Any], bitmaps: BitmapIndex) -> None:
-        bounds, bits = bitmaps.arrays
+        bounds, bits, blocks = bitmaps.arrays
         self.facts[number, : k.ORDERED] = (
             _KINDS[values.dtype], self._address(values), self._address(bounds), len(bounds), self._address(bits),
-            bits.shape[1], bitmaps.exact, bitmaps.has_absent,
+            bits.shape[1], self._address(blocks), blocks.shape[1], bitmaps.exact, bitmaps.has_absent,
         )  # fmt: skip
 
     def _address(self, array: npt.NDArray[Any]) -> int:

@@ -2,7 +2,8 @@
 
 Properties are columns (columns.py), conditions are in wants.py, and for each set of dynamic attributes that offers come
 with there is a columnar engine over what the static attributes decide. All of them number the subscribers alike. A row
-of a subscriber that left is marked, and rows are numbered anew when a quarter of them is.
+of a subscriber that left is marked, and rows are numbered anew when a quarter of them is; and when there are twice as many,
+by the bounds of their conditions.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from tocsin.symmetric.wants import Wants
 
 DEAD_SHARE = 0.25  # of the rows, before they are numbered anew
 FEWEST_DEAD = 1_000
+FEWEST_CLUSTERED = 32_768  # rows
 MOST_INDEXES = 8  # sets of dynamic attributes with an engine of their own; the one used least recently gives way
 _PLAIN = (bool, int, float, str)
 
@@ -91,6 +93,7 @@ class Roster:
         self._parts: list[tuple[ConditionFormula, ...]] = []
         self._live = Growing(np.bool_, False)
         self._engines: dict[frozenset[str], ColumnarMatcher] = {}
+        self._clustered_at = 0
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
@@ -151,11 +154,25 @@ class Roster:
             engine.remove(row)
         dead = len(self.ids) - len(self)
         if dead > max(FEWEST_DEAD, DEAD_SHARE * len(self.ids)):
-            self._rebuild()
+            self._number(self.all_rows())
 
-    def _rebuild(self) -> None:
-        """Number the rows anew. The engines, which number them as before, are made again when they are next needed."""
-        rows = self.all_rows()
+    @property
+    def is_scattered(self) -> bool:
+        """Whether there are many more rows than when they were last put in order."""
+        return len(self.ids) >= max(FEWEST_CLUSTERED, 2 * self._clustered_at)
+
+    def cluster(self, dynamic: frozenset[str]) -> None:
+        """Put rows beside one another whose conditions the same offers satisfy, but for these attributes.
+
+        Offers then pass over whole blocks of rows.
+        """
+        order = self.wants.order(dynamic)
+        if order is not None:
+            self._number(order[self._live.array[order]])
+        self._clustered_at = len(self.ids)
+
+    def _number(self, rows: Rows) -> None:
+        """Number these rows anew. The engines, which number them as before, are made again when they are next needed."""
         listed = rows.tolist()
         staying = [self.ids[row] for row in listed]
         self.ids = Ids(staying)
@@ -168,6 +185,7 @@ class Roster:
         self._live.extend(np.ones(len(rows), np.bool_))
         self._engines.clear()
         self.rebuilds += 1
+        self.changes += 1
 
     # --- reading ------------------------------------------------------------------------------------------------------
 

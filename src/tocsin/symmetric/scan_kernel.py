@@ -6,7 +6,7 @@ int64: floats by their bits, turned so that they have the order of the numbers.
 
 `resolve` finds the bitmaps of each request, and counts its rows; `scan` intersects the bitmaps of all requests of an offer,
 for all offers over one block of rows before the next, so that bitmaps and values stay in the cache, and looks at the values
-themselves where bitmaps are not exact; `collect` puts the rows of each offer together.
+themselves where bitmaps are not exact; blocks in which a bitmap is empty are passed over. `collect` puts the rows of each offer together.
 """
 
 # Numba checks the arithmetic of kernels; its intrinsics have no signatures for mypy.
@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.index.jit import helper, lean_kernel
-from tocsin.index.raw_memory import int32_at, int64_at
+from tocsin.index.raw_memory import byte_at, int32_at, int64_at
 from tocsin.matching.columnar.bits import ALL, ONE, count_zeros
+from tocsin.symmetric.bitmaps import BLOCK, EMPTY, FULL
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
@@ -27,13 +28,14 @@ Words = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
 
 LEAST, MOST = -(2**63), 2**63 - 1  # no bound
-BLOCK = 128  # words of a bitmap that are looked at together: 8,192 rows, 1 KB
 NO_COLUMN = -1  # of a request whose bitmap is given
 
 WHOLE, FLOAT, CODE = range(3)  # int64, float64, int32
 # What the directory has for each column.
-(KIND, VALUES, BOUNDS, BOUND_COUNT, BITS, STRIDE, EXACT, HAS_ABSENT, ORDERED, ORDERED_COUNT, REST) = range(11)
-FACTS = 11
+(
+    KIND, VALUES, BOUNDS, BOUND_COUNT, BITS, STRIDE, BLOCKS, BLOCK_COUNT, EXACT, HAS_ABSENT, ORDERED, ORDERED_COUNT, REST,
+) = range(13)  # fmt: skip
+FACTS = 13
 
 
 @helper
@@ -69,17 +71,18 @@ def _first_above(kind: int, address: int, count: int, number: int) -> int:
 
 
 @lean_kernel
-def resolve(
-    directory: Int64s, requests: Int64s, none: int, counts: Int64s, upper: Int64s, lower: Int64s, checked: Flags
-) -> None:
-    """Find for each request the rows' bitmaps: those in `upper` and not in `lower` (addresses; 0: all, none).
+def resolve(directory: Int64s, requests: Int64s, none: int, counts: Int64s, bitmaps: Int64s, checked: Flags) -> None:
+    """Find for each request the rows' bitmaps, those in bitmaps[r, 0] and not in bitmaps[r, 1] (addresses; 0: all, none).
+
+    bitmaps[r, 2] and [r, 3] are the addresses of what their blocks are, 0 where that is not known.
 
     `none` is the address of an empty bitmap. `counts` is about how many rows there are, where the directory has the values
     in order. `checked` says that some of the rows may have a value beside the interval.
     """
     for r in range(len(requests)):
         column, low, high = requests[r, 0], requests[r, 1], requests[r, 2]
-        counts[r] = upper[r] = lower[r] = 0
+        counts[r] = 0
+        bitmaps[r, 0] = bitmaps[r, 1] = bitmaps[r, 2] = bitmaps[r, 3] = 0
         checked[r] = False
         if column == NO_COLUMN:
             continue
@@ -92,14 +95,16 @@ def resolve(
             else:
                 top = _first_from(kind, bounds, buckets, high)
         if top < 0 or low > high:
-            upper[r] = none
+            bitmaps[r, 0] = none
             continue
         below = -1 if low == LEAST else _first_from(kind, bounds, buckets, low) - 1
         size = directory[column, STRIDE] * 8
         if directory[column, HAS_ABSENT] != 0 or top < buckets - (1 if exact else 0):
-            upper[r] = directory[column, BITS] + top * size
+            bitmaps[r, 0] = directory[column, BITS] + top * size
+            bitmaps[r, 2] = directory[column, BLOCKS] + top * directory[column, BLOCK_COUNT]
         if below >= 0:
-            lower[r] = directory[column, BITS] + below * size
+            bitmaps[r, 1] = directory[column, BITS] + below * size
+            bitmaps[r, 3] = directory[column, BLOCKS] + below * directory[column, BLOCK_COUNT]
         checked[r] = not exact
         if directory[column, ORDERED] != 0:
             ordered, count = directory[column, ORDERED], directory[column, ORDERED_COUNT]
@@ -109,7 +114,7 @@ def resolve(
 
 @lean_kernel
 def scan(
-    directory: Int64s, requests: Int64s, starts: Int64s, stops: Int64s, upper: Int64s, lower: Int64s, checked: Flags,
+    directory: Int64s, requests: Int64s, starts: Int64s, stops: Int64s, bitmaps: Int64s, checked: Flags,
     live: int, size: int, first: int, last: int, block: Words, state: Int64s, out: Int32s, found: Int32s, tested: Int64s,
 ) -> bool:  # fmt: skip
     """Find the rows of all offers in the blocks from first to last; return whether all were done.
@@ -131,6 +136,17 @@ def scan(
             if at + length * 64 > len(out):
                 state[0], state[1], state[2] = b, o, at
                 return False
+            passed, tests = False, 0
+            for r in range(starts[o], stops[o]):
+                if bitmaps[r, 2] != 0 and byte_at(bitmaps[r, 2] + b) == EMPTY:
+                    passed = True
+                    break
+                if bitmaps[r, 3] != 0 and byte_at(bitmaps[r, 3] + b) == FULL:
+                    passed = True
+                    break
+                tests += checked[r]
+            if passed:
+                continue
             if live != 0:
                 for w in range(length):
                     block[w] = np.uint64(int64_at(live + skipped, np.uint64(w)))
@@ -139,18 +155,15 @@ def scan(
                     block[w] = ALL
                 if start + length == words and size & 63:
                     block[length - 1] = (ONE << np.uint64(size & 63)) - ONE
-            tests = 0
             for r in range(starts[o], stops[o]):
-                if upper[r] != 0:
-                    address = upper[r] + skipped
+                if bitmaps[r, 0] != 0 and (bitmaps[r, 2] == 0 or byte_at(bitmaps[r, 2] + b) != FULL):
+                    address = bitmaps[r, 0] + skipped
                     for w in range(length):
                         block[w] &= np.uint64(int64_at(address, np.uint64(w)))
-                if lower[r] != 0:
-                    address = lower[r] + skipped
+                if bitmaps[r, 1] != 0 and (bitmaps[r, 3] == 0 or byte_at(bitmaps[r, 3] + b) != EMPTY):
+                    address = bitmaps[r, 1] + skipped
                     for w in range(length):
                         block[w] &= ~np.uint64(int64_at(address, np.uint64(w)))
-                if checked[r]:
-                    tests += 1
             before = at
             for w in range(length):
                 bits = block[w]

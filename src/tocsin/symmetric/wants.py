@@ -20,13 +20,14 @@ from tocsin.language.formula_columns import EXACT, Bools, Column
 from tocsin.language.formula_semantics import is_true
 from tocsin.language.formula_vector import condition_column
 from tocsin.language.syntax import Node
-from tocsin.symmetric.bitmaps import BitmapIndex, Words, between_bounds, within
+from tocsin.symmetric.bitmaps import BLOCK, BitmapIndex, Words, between_bounds, within
 from tocsin.symmetric.bounds import Bound, Keys, Sides
 from tocsin.symmetric.columns import Growing, Rows
 from tocsin.symmetric.meeting import Meeting
 from tocsin.symmetric.relax import relaxed
 from tocsin.symmetric.subscriber import Subscriber
 
+_SAMPLE = 20_000
 _TOGETHER = 8  # rows with an equal part, from which on it is evaluated over columns
 
 
@@ -168,6 +169,35 @@ class Wants:
         keys = self._reached(bounds[attribute])
         bits.reach(keys, self._reached(self._all_present))
         return keys, bits
+
+    def order(self, dynamic: frozenset[str]) -> Rows | None:
+        """Return the rows in an order that puts those with like bounds together; None where bounds tell nothing.
+
+        First by attributes that must have one value, those with the fewest first while they leave whole blocks, then by
+        one more that is bounded at all. Dynamic attributes are left out: no bitmap asks about their bounds.
+        """
+        blocks = max(1, self.size // (64 * BLOCK))
+        single: list[tuple[int, Any]] = []
+        ranged: list[Any] = []
+        for attribute in self._low:
+            lows, highs = self._reached(self._low[attribute]), self._reached(self._high[attribute])
+            sample = slice(None, None, max(1, self.size // _SAMPLE))
+            some_low, some_high = lows[sample], highs[sample]
+            if attribute in dynamic:
+                continue
+            if (some_low == some_high).mean() > 0.5:
+                single.append((len(np.unique(some_low)), lows))
+            elif (np.isfinite(some_low) | np.isfinite(some_high)).mean() > 0.5:
+                ranged.append(highs if np.isfinite(some_high).mean() > 0.5 else lows)
+        keys: list[Any] = []
+        combined = 1
+        for distinct, lows in sorted(single, key=lambda one: one[0]):
+            if combined < blocks:
+                keys.append(lows)
+                combined *= distinct
+        if ranged and combined < blocks:
+            keys.append(ranged[0])
+        return np.lexsort(keys[::-1]) if keys else None
 
     def bounds(self, attribute: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
         """Return the lowest and the highest key of an attribute that each row wants; None where no row wants any."""
