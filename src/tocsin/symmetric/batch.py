@@ -20,11 +20,11 @@ from tocsin.language.formula_columns import Column
 from tocsin.symmetric import scan_kernel as k
 from tocsin.symmetric.bitmaps import between_bounds
 from tocsin.symmetric.columns import Rows
-from tocsin.symmetric.computing import Computation, Computing, KeptColumn
+from tocsin.symmetric.computing import Computation, KeptColumn
 from tocsin.symmetric.directory import Directory
 from tocsin.symmetric.matched import Matched
 from tocsin.symmetric.offer import Offer
-from tocsin.symmetric.plan import SWITCHED_OFF, Plan
+from tocsin.symmetric.plan import SWITCHED_OFF, LaterPlan, Plan, first_not_by_bitmaps
 from tocsin.symmetric.prepared import Asked, Prepared, Preparer
 from tocsin.symmetric.stages import Stages
 
@@ -48,15 +48,25 @@ class _Ready(NamedTuple):
         return machine is None or (self.kept is None and machine.asks_offer)
 
 
-class _Waiting(NamedTuple):
-    """An offer that waits for the scan. Offers of one group are computed together; -1 is no group."""
+class _Group(NamedTuple):
+    """Offers with the same dynamic attributes are computed together."""
 
-    group: int
+    number: int  # -1 where offers are to be computed one by one
+    computed: tuple[_Ready, ...]
+    kept: tuple[int, ...]  # the addresses of kept values' bitmaps
+    dynamic: frozenset[str]
+    share: int  # where in the shares is what is expected of conditions
+
+
+class _Waiting(NamedTuple):
+    """An offer that waits for the scan; -1 is no group."""
+
+    number: int
     at: int
     offer: Offer
     prepared: Prepared
-    computed: tuple[_Ready, ...]
-    plan: Plan
+    group: _Group
+    plan: Plan | LaterPlan
 
 
 @dataclass(slots=True)
@@ -92,40 +102,59 @@ class Batches:
             return [
                 self.stages.match(offer, one.prepared, SWITCHED_OFF) for offer, one in zip(offers, asked, strict=True)
             ]
-        groups = _Groups(self.stages.computing)
-        starts, resolved = self._resolve(offers, asked, groups)
-        counts = resolved.counts.tolist()
+        groups = _Groups(self.stages)
+        mine = [groups.of(offer, one) for offer, one in zip(offers, asked, strict=True)]
+        starts, resolved = self._resolve(asked, mine)
         found: list[Matched | None] = [None] * len(offers)
         waiting: list[_Waiting] = []
-        for at, offer in enumerate(offers):
-            prepared = asked[at].prepared
-            start = starts[at]
-            plan = self.stages.plan(offer, prepared, counts[start : start + len(prepared.predicates)])
-            if plan.by_bitmaps:
-                number, computed = groups.of(offer)
-                waiting.append(_Waiting(number if prepared.is_plain else -1, at, offer, prepared, computed, plan))
-            else:
-                found[at] = self.stages.match(offer, prepared, plan)
+        every_start, subscribers = np.array(starts), len(self.roster)
+        sizes = np.frombuffer(b"".join([one.weights for one in asked]), np.int64).reshape(-1, 2)
+        share_of, shares = np.array([group.share for group in mine]), np.array(groups.shares)
+        at = 0
+        while at < len(offers):
+            stop = first_not_by_bitmaps(at, resolved.counts, every_start, sizes, subscribers, share_of, shares)
+            for waits in range(at, stop):
+                offer, prepared, group = offers[waits], asked[waits].prepared, mine[waits]
+                plan = LaterPlan(
+                    offer, prepared.predicates, resolved.counts, starts[waits], subscribers, groups.shares[group.share]
+                )
+                waiting.append(_Waiting(group.number if prepared.is_plain else -1, waits, offer, prepared, group, plan))
+            if stop < len(offers):
+                self._alone(stop, offers[stop], asked[stop], mine[stop], starts[stop], resolved, waiting, found)
+                shares[mine[stop].share] = groups.learn(mine[stop])
+            at = stop + 1
         if waiting:
             waiting.sort()  # by groups, and no two are at the same place
             for one, matched in zip(waiting, self._scanned(waiting, starts, resolved, threads), strict=True):
                 found[one.at] = matched
         return found  # type: ignore[return-value]
 
-    def _resolve(self, offers: Sequence[Offer], asked: Sequence[Asked], groups: _Groups) -> tuple[list[int], _Resolved]:
+    def _alone(
+        self, at: int, offer: Offer, asked: Asked, group: _Group, start: int, resolved: _Resolved,
+        waiting: list[_Waiting], found: list[Matched | None],
+    ) -> None:  # fmt: skip
+        """Plan one offer by itself, and match it where bitmaps are not the way."""
+        prepared = asked.prepared
+        counts = resolved.counts[start : start + len(prepared.predicates)].tolist()
+        plan = self.stages.plan(offer, prepared, counts)
+        if plan.by_bitmaps:
+            waiting.append(_Waiting(group.number if prepared.is_plain else -1, at, offer, prepared, group, plan))
+        else:
+            found[at] = self.stages.match(offer, prepared, plan)
+
+    def _resolve(self, asked: Sequence[Asked], groups: Sequence[_Group]) -> tuple[list[int], _Resolved]:
         """Return where each offer's requests start, and all requests resolved."""
         pieces: list[bytes] = []
         starts = [0]
         given: list[tuple[int, int]] = []  # requests with a bitmap of kept values
         end = 0
-        for offer, one in zip(offers, asked, strict=True):
+        for one, group in zip(asked, groups, strict=True):
             pieces.append(one.requests)
             end += one.size
-            for ready in groups.of(offer)[1]:
-                if ready.kept is not None:
-                    given.append((end, ready.kept.address))
-                    pieces.append(_GIVEN)
-                    end += 1
+            for address in group.kept:
+                given.append((end, address))
+                pieces.append(_GIVEN)
+                end += 1
             starts.append(end)
         requests = np.frombuffer(b"".join(pieces), np.int64).reshape(-1, 3)
         counts, bitmaps, checked = np.empty(end, np.int64), np.empty((end, 4), np.int64), np.empty(end, np.bool_)
@@ -147,8 +176,8 @@ class Batches:
         found: list[Matched] = []
         first = 0
         while first < len(waiting):
-            group, last = waiting[first].group, first + 1
-            while last < len(waiting) and waiting[last].group == group >= 0:
+            number, last = waiting[first].number, first + 1
+            while last < len(waiting) and waiting[last].number == number >= 0:
                 last += 1
             found += self._finish(waiting[first:last], rows, offsets[first : last + 1])
             first = last
@@ -191,7 +220,7 @@ class Batches:
         base = int(offsets[0])
         rows, offsets = all_rows[base : offsets[-1]], offsets - base
         bounds = offsets.tolist()
-        if not group[0].prepared.is_plain or any(one.computation.machine is None for one in group[0].computed):
+        if not group[0].prepared.is_plain or any(one.computation.machine is None for one in group[0].group.computed):
             return [self._by_stages(one, rows[bounds[at] : bounds[at + 1]]) for at, one in enumerate(group)]
         columns: dict[str, Column] = {}
         with_parts = self.roster.wants.with_parts
@@ -231,7 +260,7 @@ class Batches:
         Rows for which a value is doubtful are marked in `special`.
         """
         holds = np.ones(len(rows), np.bool_)
-        for one in first.computed:
+        for one in first.group.computed:
             attribute = one.computation.attribute
             found = self.stages.computing.compute(one.computation, rows, first.prepared.row, self.stages.work, one.kept)
             if found is None:
@@ -247,22 +276,33 @@ class Batches:
 
 
 class _Groups:
-    """The sets of dynamic attributes in a batch, and how they are computed."""
+    """The sets of dynamic attributes in a batch, how they are computed, and what is expected of conditions."""
 
-    def __init__(self, computing: Computing) -> None:
-        self._computing = computing
-        self._known: dict[tuple[int, ...], tuple[int, tuple[_Ready, ...]]] = {}
+    def __init__(self, stages: Stages) -> None:
+        self._stages = stages
+        self.shares: list[float] = []
+        self._known: dict[tuple[int, ...], _Group] = {}
 
-    def of(self, offer: Offer) -> tuple[int, tuple[_Ready, ...]]:
-        """Return the number of the offer's group, -1 where it is to be alone, and how its attributes are computed."""
-        key = tuple(map(id, offer.dynamic))
-        known = self._known.get(key)
-        if known is None:
-            computations = [self._computing.of(attribute) for attribute in offer.dynamic]
-            ready = tuple(_Ready(one, one.kept) for one in computations)
-            alone = any(one.is_alone for one in ready)
-            known = self._known[key] = (-1 if alone else len(self._known), ready)
-        return known
+    def of(self, offer: Offer, asked: Asked) -> _Group:
+        """Return the offer's group."""
+        return self._known.get(asked.dynamic) or self._made(offer, asked)
+
+    def _made(self, offer: Offer, asked: Asked) -> _Group:
+        computations = [self._stages.computing.of(attribute) for attribute in offer.dynamic]
+        ready = tuple(_Ready(one, one.kept) for one in computations)
+        number = -1 if any(one.is_alone for one in ready) else len(self._known)
+        kept = tuple(one.kept.address for one in ready if one.kept is not None)
+        names = asked.prepared.dynamic
+        share = next((one.share for one in self._known.values() if one.dynamic == names), len(self.shares))
+        if share == len(self.shares):
+            self.shares.append(self._stages.static_share(names))
+        group = self._known[asked.dynamic] = _Group(number, ready, kept, names, share)
+        return group
+
+    def learn(self, group: _Group) -> float:
+        """Return what is expected of conditions now that an offer of the group has been matched."""
+        self.shares[group.share] = self._stages.static_share(group.dynamic)
+        return self.shares[group.share]
 
 
 class _Part:

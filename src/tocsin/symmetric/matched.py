@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tocsin.language.formula_columns import Column
 from tocsin.schema import Value
-from tocsin.symmetric.plan import Plan
+from tocsin.symmetric.plan import LaterPlan, Plan
 from tocsin.symmetric.subscriber import SubscriberId
 
 
@@ -52,19 +52,19 @@ class Matched:
     Of a batch of offers, `columns` may be those of several, of which `span` are this one's.
     """
 
-    __slots__ = ("_columns", "_found", "_ids", "_span", "failures", "plan")
+    __slots__ = ("_columns", "_found", "_ids", "_plan", "_span", "failures")
 
     def __init__(
         self,
         found: Sequence[SubscriberId] | npt.NDArray[np.int64],
         columns: Mapping[str, Column],
         failures: tuple[Failure, ...],
-        plan: Plan,
+        plan: Plan | LaterPlan,
         span: slice | None = None,
     ) -> None:
         self._found, self._columns, self._span = found, columns, span
         self._ids: tuple[SubscriberId, ...] | None = None
-        self.failures, self.plan = failures, plan
+        self.failures, self._plan = failures, plan
 
     def __len__(self) -> int:
         return len(self._found)
@@ -75,6 +75,13 @@ class Matched:
         if self._ids is None:
             self._ids = tuple(self._found.tolist() if isinstance(self._found, np.ndarray) else self._found)
         return self._ids
+
+    @property
+    def plan(self) -> Plan:
+        """How the offer was matched, and why so."""
+        if isinstance(self._plan, LaterPlan):
+            self._plan = self._plan.plan()
+        return self._plan
 
     @property
     def columns(self) -> Mapping[str, Column]:

@@ -10,6 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.index.jit import helper, lean_kernel
 from tocsin.language.formula import Satisfies
 from tocsin.language.render import render
 from tocsin.symmetric.offer import Offer
@@ -74,18 +78,102 @@ def choose(offer: Offer, counted: Sequence[tuple[int, Satisfies]], subscribers: 
     """Return the cheapest of the three ways; `counted` has predicates of rules and for how many rows each holds."""
     if not counted:
         return _NOT_INDEXED if offer.rules else _NO_RULES
-    expected = static_share * subscribers
-    fewest, access = counted[0]
+    fewest, access = min(counted, key=lambda pair: pair[0])
     share = 1.0
-    for count, predicate in counted:
+    for count, _ in counted:
         share *= min(count, subscribers) / max(subscribers, 1)
-        if count < fewest:
-            fewest, access = count, predicate
-    by_order = ORDER_ROWS + RULE_ROWS * fewest * len(counted) + CHECK_ROWS * share * subscribers
-    filters = 2 * (len(counted) + len(offer.event.values))
-    by_bitmaps = BITMAP_ROWS + filters * subscribers / ROWS_A_BITMAP + LEFT_ROWS * share * expected
-    by_static = ENGINE_ROWS + expected * (1 + len(counted))
+    expected = static_share * subscribers
+    by_order, by_bitmaps, by_static = _costs(
+        fewest, share, len(counted), len(offer.event.values), subscribers, expected, *_constants()
+    )
     weighed = Weighed(access, fewest, subscribers, expected, by_order, by_bitmaps, by_static)
     if by_static < by_order and by_static < by_bitmaps:
         return Plan("static", None, weighed)
     return Plan("rules", access if by_order <= by_bitmaps else None, weighed)
+
+
+class LaterPlan(NamedTuple):
+    """What a plan is made of when somebody asks for it."""
+
+    offer: Offer
+    predicates: Sequence[Satisfies]
+    counts: npt.NDArray[np.int64]  # of a batch
+    start: int  # of this offer's
+    subscribers: int
+    static_share: float
+
+    def plan(self) -> Plan:
+        counts = self.counts[self.start : self.start + len(self.predicates)].tolist()
+        return choose(self.offer, list(zip(counts, self.predicates, strict=True)), self.subscribers, self.static_share)
+
+
+def first_not_by_bitmaps(
+    start: int,
+    counts: npt.NDArray[np.int64],
+    starts: npt.NDArray[np.int64],
+    sizes: npt.NDArray[np.int64],
+    subscribers: int,
+    share_of: npt.NDArray[np.int64],
+    shares: npt.NDArray[np.float64],
+) -> int:
+    """Return the first offer from `start` on for which bitmaps are not the cheapest way, or cannot be told to be here.
+
+    counts[starts[o]] and the following are how many rows the predicates of offer o hold for; sizes[o] has how many
+    predicates these are (-1: not all are told) and how many static values the offer has; shares[share_of[o]] is for which
+    share of the subscribers conditions are expected to hold.
+    """
+    return _first_not_by_bitmaps(start, counts, starts, sizes, subscribers, share_of, shares, *_constants())
+
+
+def _constants() -> tuple[float, ...]:
+    return tuple(map(float, (ORDER_ROWS, RULE_ROWS, CHECK_ROWS, BITMAP_ROWS, ROWS_A_BITMAP, LEFT_ROWS, ENGINE_ROWS)))
+
+
+def _costs(
+    fewest: int, share: float, predicates: int, values: int, subscribers: int, expected: float,
+    order_rows: float, rule_rows: float, check_rows: float, bitmap_rows: float, rows_a_bitmap: float, left_rows: float,
+    engine_rows: float,
+) -> tuple[float, float, float]:  # fmt: skip
+    """Return the costs by the order of a rule, by bitmaps, and by conditions."""
+    by_order = order_rows + rule_rows * fewest * predicates + check_rows * share * subscribers
+    filters = 2 * (predicates + values)
+    by_bitmaps = bitmap_rows + filters * subscribers / rows_a_bitmap + left_rows * share * expected
+    by_static = engine_rows + expected * (1 + predicates)
+    return by_order, by_bitmaps, by_static
+
+
+_compiled_costs = helper(_costs)
+
+
+@lean_kernel
+def _first_not_by_bitmaps(
+    start: int,
+    counts: npt.NDArray[np.int64],
+    starts: npt.NDArray[np.int64],
+    sizes: npt.NDArray[np.int64],
+    subscribers: int,
+    share_of: npt.NDArray[np.int64],
+    shares: npt.NDArray[np.float64],
+    order_rows: float,
+    rule_rows: float,
+    check_rows: float,
+    bitmap_rows: float,
+    rows_a_bitmap: float,
+    left_rows: float,
+    engine_rows: float,
+) -> int:
+    for o in range(start, len(sizes)):
+        predicates = sizes[o, 0]
+        if predicates <= 0:
+            return o
+        fewest, share = counts[starts[o]], 1.0
+        for p in range(starts[o], starts[o] + predicates):
+            fewest = min(fewest, counts[p])
+            share *= min(counts[p], subscribers) / max(subscribers, 1)
+        by_order, by_bitmaps, by_static = _compiled_costs(
+            fewest, share, predicates, sizes[o, 1], subscribers, shares[share_of[o]] * subscribers,
+            order_rows, rule_rows, check_rows, bitmap_rows, rows_a_bitmap, left_rows, engine_rows,
+        )  # fmt: skip
+        if by_order <= by_bitmaps or (by_static < by_order and by_static < by_bitmaps):
+            return o
+    return len(sizes)

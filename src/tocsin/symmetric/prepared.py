@@ -56,6 +56,10 @@ class Asked(NamedTuple):
     prepared: Prepared
     requests: bytes
     size: int
+    weights: (
+        bytes  # two int64s: how many of them the planner weighs (-1: there is more to weigh), and the static values
+    )
+    dynamic: tuple[int, ...]  # the identities of the dynamic attributes
 
 
 class Preparer:
@@ -71,7 +75,11 @@ class Preparer:
             prepared = self._prepared(offer)
             self.directory.reach(prepared.columns)
             requests = self._requests(prepared)
-            known = offer.made["asked"] = Asked(self.roster.changes, prepared, requests.tobytes(), len(requests) // 3)
+            weighed = -1 if prepared.counted else len(prepared.predicates)
+            known = offer.made["asked"] = Asked(
+                self.roster.changes, prepared, requests.tobytes(), len(requests) // 3,
+                array("q", (weighed, len(offer.event.values))).tobytes(), tuple(map(id, offer.dynamic)),
+            )  # fmt: skip
         return known
 
     def _prepared(self, offer: Offer) -> Prepared:

@@ -26,7 +26,7 @@ from tocsin.symmetric.computing import Computing
 from tocsin.symmetric.matched import Failure, Matched, Work
 from tocsin.symmetric.meeting import Meeting
 from tocsin.symmetric.offer import DynamicAttribute, Offer, admitted
-from tocsin.symmetric.plan import FIRST_GUESS, SWITCHED_OFF, Plan, choose
+from tocsin.symmetric.plan import FIRST_GUESS, SWITCHED_OFF, LaterPlan, Plan, choose
 from tocsin.symmetric.prepared import Prepared
 from tocsin.symmetric.roster import Roster
 from tocsin.symmetric.semantics import decide
@@ -66,8 +66,11 @@ class Stages:
         for predicate in prepared.counted:
             if (count := self.roster.properties[predicate.name].count(predicate)) is not None:
                 counted.append((count, predicate))
-        share = self._static_share.get(prepared.dynamic, FIRST_GUESS)
-        return choose(offer, counted, len(self.roster), share)
+        return choose(offer, counted, len(self.roster), self.static_share(prepared.dynamic))
+
+    def static_share(self, dynamic: frozenset[str]) -> float:
+        """Return for which share of the subscribers conditions are expected to hold, as they did for earlier offers."""
+        return self._static_share.get(dynamic, FIRST_GUESS)
 
     def match(self, offer: Offer, prepared: Prepared, plan: Plan) -> Matched:
         """Return whom an offer matches, the first survivors found by conditions or by one rule."""
@@ -76,16 +79,24 @@ class Stages:
             survivors = self._by_order(plan.access, prepared)
         else:
             survivors = self._by_static(offer, prepared)
-        return self._rest(offer, prepared, plan, survivors)
+        return self._rest(offer, prepared, plan, survivors, found_statically=plan.first == "static")
 
-    def match_found(self, offer: Offer, prepared: Prepared, plan: Plan, rows: Rows) -> Matched:
+    def match_found(self, offer: Offer, prepared: Prepared, plan: Plan | LaterPlan, rows: Rows) -> Matched:
         """Return whom an offer matches among rows that its intervals and keys leave (batch.py)."""
         survivors = self._checked(rows, prepared.unsure, prepared.others, prepared)
-        return self._rest(offer, prepared, plan, survivors)
+        return self._rest(offer, prepared, plan, survivors, found_statically=False)
 
-    def _rest(self, offer: Offer, prepared: Prepared, plan: Plan, survivors: _Survivors) -> Matched:
+    def _rest(
+        self,
+        offer: Offer,
+        prepared: Prepared,
+        plan: Plan | LaterPlan,
+        survivors: _Survivors,
+        *,
+        found_statically: bool,
+    ) -> Matched:
         """Match Dynamic, and the rules about what it computes."""
-        computed = self._match_dynamic(offer.dynamic, survivors, prepared, found_statically=plan.first == "static")
+        computed = self._match_dynamic(offer.dynamic, survivors, prepared, found_statically=found_statically)
         for rule in prepared.late:
             kept = self._test(rule, survivors, prepared.row, computed)
             computed = {name: column.take(kept) for name, column in computed.items()}
@@ -202,7 +213,9 @@ class Stages:
         column = admit_column(found, attribute.domain, lambda value: admitted(value, attribute.domain, attribute.name))
         return column, None if column.failed is None else column.failed != 0
 
-    def _finished(self, offer: Offer, survivors: _Survivors, computed: Mapping[str, Column], plan: Plan) -> Matched:
+    def _finished(
+        self, offer: Offer, survivors: _Survivors, computed: Mapping[str, Column], plan: Plan | LaterPlan
+    ) -> Matched:
         """Return the answer, the doubtful rows decided by the definition."""
         failures: list[Failure] = []
         if not survivors.doubtful.any():
@@ -218,7 +231,9 @@ class Stages:
         taken = {name: column.take(matched) for name, column in computed.items()}
         return self._told(survivors.rows[matched], taken, failures, plan)
 
-    def _told(self, rows: Rows, computed: Mapping[str, Column], failures: list[Failure], plan: Plan) -> Matched:
+    def _told(
+        self, rows: Rows, computed: Mapping[str, Column], failures: list[Failure], plan: Plan | LaterPlan
+    ) -> Matched:
         self.work.offers += 1
         self.work.matches += len(rows)
         self.work.failures += len(failures)
