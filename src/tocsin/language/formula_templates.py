@@ -22,6 +22,7 @@ from tocsin.language.formula_bind import bind_condition
 from tocsin.language.operands import canonical_operand
 from tocsin.language.syntax import And, Node, Op, Predicate
 from tocsin.schema import ViewAttribute
+from tocsin.schema.plain import Taker, taker
 
 MOST = 1_024  # texts, and templates, remembered
 _CONSTANT = re.compile(r"'([^']*)'|(?<![\w.'\"])([0-9]{1,15})(?![\w.'\"])")
@@ -34,6 +35,7 @@ class _Template:
 
     predicates: tuple[Predicate, ...]  # as written
     tests: tuple[Satisfies, ...]
+    takers: tuple[Taker, ...]  # what takes a constant that is canonical as it comes
     names: tuple[str, ...]
     is_conjunction: bool
 
@@ -42,20 +44,25 @@ class _Template:
         given = iter(constants)
         nodes: list[Node] = []
         tests: list[Test] = []
-        for predicate, test in zip(self.predicates, self.tests, strict=True):
-            operand = (next(given), next(given)) if predicate.op is Op.BETWEEN else next(given)
-            node = Predicate(predicate.attribute, predicate.op, operand)
-            attribute = ViewAttribute(
-                predicate.attribute, test.domain, False, multiple=test.multiple, ever_multiple=test.multiple
-            )
+        for predicate, test, take in zip(self.predicates, self.tests, self.takers, strict=True):
+            if predicate.op is Op.BETWEEN:
+                low, high = next(given), next(given)
+                node = Predicate(predicate.attribute, Op.BETWEEN, (low, high))
+                plain = take(low) is not None and take(high) is not None
+            else:
+                operand = next(given)
+                node = Predicate(predicate.attribute, predicate.op, operand)
+                plain = take(operand) is not None
             nodes.append(node)
-            canonical = canonical_operand(node, attribute)
-            tests.append(
-                Satisfies(test.name, Predicate(node.attribute, node.op, canonical), test.domain, test.multiple)
-            )
+            tests.append(Satisfies(test.name, node if plain else _canonical(node, test), test.domain, test.multiple))
         if self.is_conjunction:
             return ConditionFormula(And(tuple(nodes)), Every(tuple(tests)), self.names)
         return ConditionFormula(nodes[0], tests[0], self.names)
+
+
+def _canonical(node: Predicate, test: Satisfies) -> Predicate:
+    attribute = ViewAttribute(node.attribute, test.domain, False, multiple=test.multiple, ever_multiple=test.multiple)
+    return Predicate(node.attribute, node.op, canonical_operand(node, attribute))
 
 
 class ConditionTemplates:
@@ -121,7 +128,8 @@ def _template_of(bound: ConditionFormula) -> _Template | None:
     if not predicates or len(predicates) != len(source) or len(satisfied) != len(tests):
         return None
     plain = tuple(replace(predicate, span=None, operand_span=None, attribute_span=None) for predicate in predicates)
-    return _Template(plain, tuple(satisfied), bound.names, isinstance(bound.source, And))
+    takers = tuple(taker(test.domain) for test in satisfied)
+    return _Template(plain, tuple(satisfied), takers, bound.names, isinstance(bound.source, And))
 
 
 def template_fits(template: _Template, constants: list[Any]) -> bool:

@@ -7,6 +7,8 @@ Offers of one publisher mostly have the same formulas, and rules that differ in 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
 
 from tocsin.language.formula import ConditionFormula, Scope, ValueFormula
 from tocsin.language.formula_bind import bind_value
@@ -26,6 +28,7 @@ class Analysis:
         self._rules: ConditionTemplates
         self._values: OrderedDict[str, ValueFormula]
         self._attributes: OrderedDict[tuple[str, int], DynamicAttribute]
+        self._sets: OrderedDict[tuple[tuple[str, str], ...], tuple[DynamicAttribute, ...]]
 
     def analyse(self, document: object) -> Offer:
         """Return the offer that a document describes; raises EventRejected."""
@@ -33,7 +36,7 @@ class Analysis:
             self._generation = self.programs.generation
             self._scope = self.meeting.rule_scope(self.programs.resolve)
             self._rules = ConditionTemplates(self._scope)
-            self._values, self._attributes = OrderedDict(), OrderedDict()
+            self._values, self._attributes, self._sets = OrderedDict(), OrderedDict(), OrderedDict()
         return bind_offer(document, self.meeting, texts=self)
 
     def rule(self, text: str) -> ConditionFormula:
@@ -58,3 +61,20 @@ class Analysis:
             if len(self._attributes) > MOST:
                 self._attributes.popitem(last=False)
         return known
+
+    def known(self, given: object, event: Mapping[str, Any]) -> tuple[DynamicAttribute, ...] | None:
+        """Return the dynamic attributes that these texts were before, where the event gives none of them."""
+        if type(given) is not dict:
+            return None
+        try:
+            known = self._sets.get(tuple(given.items()))
+        except TypeError:  # a formula that is no text
+            return None
+        return None if known is None or not event.keys().isdisjoint(given) else known
+
+    def learn(self, given: object, found: tuple[DynamicAttribute, ...]) -> None:
+        """Remember which dynamic attributes these texts are."""
+        assert isinstance(given, Mapping)
+        self._sets[tuple(given.items())] = found
+        if len(self._sets) > MOST:
+            self._sets.popitem(last=False)

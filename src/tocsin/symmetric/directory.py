@@ -22,9 +22,12 @@ from tocsin.symmetric.roster import Roster
 _KINDS = {np.dtype(np.int64): k.WHOLE, np.dtype(np.float64): k.FLOAT, np.dtype(np.int32): k.CODE}
 
 
+_WHOLE, _FLOAT = struct.Struct("<q"), struct.Struct("<d")
+
+
 def ordered_bits(number: float) -> int:
     """Return a float as an integer that has the order of the floats, as kernels compare it."""
-    (bits,) = struct.unpack("<q", struct.pack("<d", number + 0.0))
+    (bits,) = _WHOLE.unpack(_FLOAT.pack(number + 0.0))
     return bits ^ ((bits >> 63) & k.MOST)  # type: ignore[no-any-return]
 
 

@@ -69,7 +69,14 @@ class Meeting:
 
     def mandatory(self, side: str) -> tuple[TypeAttribute, ...]:
         """Return the mandatory attributes of an event type."""
-        return tuple(entry for entry in self.schema.event_type(side).attributes if entry.mandatory)
+        return self._mandatory[side]
+
+    @cached_property
+    def _mandatory(self) -> dict[str, tuple[TypeAttribute, ...]]:
+        return {
+            side: tuple(entry for entry in self.schema.event_type(side).attributes if entry.mandatory)
+            for side in (self.union.event, self.union.subscriber)
+        }
 
     def subscription_scope(self, resolve: Resolver = no_functions) -> Scope:
         """Return what a subscription's condition may speak of: the event first, then its own properties."""

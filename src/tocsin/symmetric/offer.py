@@ -84,6 +84,12 @@ class Texts(Protocol):
     def attribute(self, fresh: DynamicAttribute) -> DynamicAttribute:
         """Return the attribute to use."""
 
+    def known(self, given: object, event: Mapping[str, Any]) -> tuple[DynamicAttribute, ...] | None:
+        """Return the dynamic attributes that these texts were before, None where that is not known."""
+
+    def learn(self, given: object, found: tuple[DynamicAttribute, ...]) -> None:
+        """Remember which dynamic attributes these texts are."""
+
 
 class _FreshTexts:
     """Binds each text anew."""
@@ -100,6 +106,12 @@ class _FreshTexts:
     def attribute(self, fresh: DynamicAttribute) -> DynamicAttribute:
         return fresh
 
+    def known(self, given: object, event: Mapping[str, Any]) -> None:
+        """Know none."""
+
+    def learn(self, given: object, found: tuple[DynamicAttribute, ...]) -> None:
+        """Remember nothing."""
+
 
 def bind_offer(
     document: object, meeting: Meeting, resolve: Resolver = no_functions, *, texts: Texts | None = None
@@ -115,7 +127,13 @@ def bind_offer(
         for key in document
         if key not in _KEYS
     ]
-    dynamic = _dynamic(document.get("dynamic", {}), document.get("event", {}), meeting, texts, violations)
+    given = document.get("dynamic", {})
+    dynamic = texts.known(given, document.get("event", {}))
+    if dynamic is None:
+        before = len(violations)
+        dynamic = _dynamic(given, document.get("event", {}), meeting, texts, violations)
+        if len(violations) == before:
+            texts.learn(given, dynamic)
     rules = _rules(document.get("rules", []), texts, violations)
     event = _static(document.get("event", {}), {entry.name for entry in dynamic}, meeting, violations)
     if violations or event is None:

@@ -7,26 +7,35 @@ number a text has, and which attributes are bounded, may have changed.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tocsin.language.formula import ConditionFormula, Every, Satisfies, Test
+from tocsin.language.formula_columns import EXACT, Column, column_of
 from tocsin.language.formula_compare import is_told_apart_by_value
 from tocsin.language.syntax import Op
 from tocsin.symmetric import scan_kernel as k
-from tocsin.symmetric.columns import NOTHING, Interval, PropertyColumn
+from tocsin.symmetric.columns import NOTHING, PropertyColumn
 from tocsin.symmetric.directory import HIGHEST, LOWEST, Directory, ordered_bits
 from tocsin.symmetric.offer import Offer
 from tocsin.symmetric.roster import Roster
 from tocsin.symmetric.semantics import refers_to
 
 _EMPTY = (1, 0)
+_MOST_KEYS = 10_000
+_ENDS: dict[Op, Callable[[int], tuple[int, int]]] = {  # numbers are whole, and the next float is the next whole number
+    Op.EQ: lambda number: (number, number),
+    Op.LT: lambda number: (k.LEAST, number - 1),
+    Op.LE: lambda number: (k.LEAST, number),
+    Op.GT: lambda number: (number + 1, k.MOST),
+    Op.GE: lambda number: (number, k.MOST),
+}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Prepared:
     """An offer's rules as intervals of columns, and its static values as keys."""
 
@@ -67,6 +76,8 @@ class Preparer:
 
     def __init__(self, roster: Roster, directory: Directory) -> None:
         self.roster, self.directory = roster, directory
+        self._floats = [numeric.values.dtype == np.float64 for numeric in map(_empty, roster.properties.values())]
+        self._known_keys: dict[tuple[str, type, Any], int | str | None] = {}
 
     def ask(self, offer: Offer) -> Asked:
         """Return the requests of an offer; what was made before is used again."""
@@ -114,8 +125,8 @@ class Preparer:
                         texts.append((number, column, part.predicate.operand))
                         textual.append(part)
                         continue
-                elif (interval := column.interval(part)) is not None:
-                    requests += (number, *_ends(interval, column.arrays[0].dtype == np.float64))
+                elif (ends := _ends(part, column, self._floats[number])) is not None:
+                    requests += (number, *ends)
                     numeric.append(part)
                     continue
                 counted.append(part)
@@ -135,12 +146,25 @@ class Preparer:
         for name, value in row.items():
             if name in self.roster.meeting.multiple:
                 continue
-            key = self.roster.wants.keys.key_of(name, value)
+            key = self._key(name, value)
             if key is None:
                 unsure.append(name)
             else:
-                keys[name] = key if isinstance(key, str) else ordered_bits(key)
+                keys[name] = key
         return keys, tuple(unsure)
+
+    def _key(self, name: str, value: Any) -> int | str | None:
+        place = name, type(value), value
+        try:
+            return self._known_keys[place]
+        except KeyError:
+            pass
+        found = self.roster.wants.keys.key_of(name, value)
+        key = ordered_bits(found) if isinstance(found, float) else found
+        if len(self._known_keys) >= _MOST_KEYS:
+            self._known_keys.clear()
+        self._known_keys[place] = key
+        return key
 
     def _requests(self, prepared: Prepared) -> array[int]:
         into = array("q", prepared.requests)
@@ -169,10 +193,32 @@ def conjuncts(test: Test) -> Iterator[Test]:
         yield test
 
 
-def _ends(interval: Interval, floats: bool) -> tuple[int, int]:
-    """Return an interval's ends as kernels compare them."""
+def _empty(column: PropertyColumn) -> Column:
+    return column_of(column.domain, [None])
+
+
+def _ends(test: Satisfies, column: PropertyColumn, floats: bool) -> tuple[int, int] | None:
+    """Return the interval of a predicate, as kernels compare it; None where it is none."""
+    op, operand = test.predicate.op, test.predicate.operand
+    if column.domain.kind == "numeric":  # the plain ones at once
+        if op is Op.BETWEEN:
+            assert isinstance(operand, tuple)
+            low, high = _number(operand[0], floats), _number(operand[1], floats)
+            if low is not None and high is not None:
+                return low, high
+        elif op in _ENDS and (number := _number(operand, floats)) is not None:
+            return _ENDS[op](number)
+    interval = column.interval(test)
+    if interval is None:
+        return None
     if interval == NOTHING:
         return _EMPTY
-    ends = (None if end is None else ordered_bits(float(end)) if floats else int(end) for end in interval)
-    low, high = ends
+    low, high = (None if end is None else ordered_bits(float(end)) if floats else int(end) for end in interval)
     return k.LEAST if low is None else low, k.MOST if high is None else high
+
+
+def _number(operand: Any, floats: bool) -> int | None:
+    """Return a number as kernels compare it; None where that is not plain."""
+    if type(operand) is int and -EXACT < operand < EXACT:
+        return ordered_bits(operand) if floats else operand
+    return ordered_bits(operand) if floats and type(operand) is float else None
