@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from tocsin.language.formula_columns import Column
 from tocsin.symmetric import scan_kernel as k
-from tocsin.symmetric.bitmaps import between_bounds
+from tocsin.symmetric.bitmaps import BLOCK, between_bounds
 from tocsin.symmetric.columns import Rows
 from tocsin.symmetric.computing import Computation, KeptColumn
 from tocsin.symmetric.directory import Directory
@@ -29,7 +29,7 @@ from tocsin.symmetric.prepared import Asked, Prepared, Preparer
 from tocsin.symmetric.stages import Stages
 
 AT_ONCE = 256  # offers that are scanned together
-_FIRST_ROWS = 4 * 64 * k.BLOCK
+_FIRST_ROWS = 4 * 64 * BLOCK
 _WORTH_A_THREAD = 100_000  # words of bitmaps to intersect
 _GIVEN = np.array([k.NO_COLUMN, 0, 0]).tobytes()
 _ROW_SHARE = 128  # of the rows, one in so many is expected to be left to an offer
@@ -191,7 +191,7 @@ class Batches:
         chosen = np.array(waiting)
         first_requests, stops = every[chosen], every[chosen + 1]
         size = len(self.roster.ids)
-        blocks = -(-size // (64 * k.BLOCK))
+        blocks = -(-size // (64 * BLOCK))
         if size // 64 * int((stops - first_requests).sum()) < _WORTH_A_THREAD:
             threads = 1
         edges = np.linspace(0, blocks, min(threads, max(blocks, 1)) + 1).astype(np.int64).tolist()
@@ -314,12 +314,12 @@ class _Part:
         offers = len(starts)
         self._arguments = (
             batches.directory.facts, resolved.requests, starts, stops, resolved.bitmaps,
-            resolved.checked, batches.directory.live, size, first, last, np.empty(k.BLOCK, np.uint64),
+            resolved.checked, batches.directory.live, size, first, last, np.empty(BLOCK, np.uint64),
         )  # fmt: skip
         self.state = np.array([first, 0, 0])
         self.found = np.zeros((last - first, offers), np.int32)
         self.tested = np.zeros(offers, np.int64)
-        self.out = np.empty(_FIRST_ROWS + offers * ((last - first) * 64 * k.BLOCK // _ROW_SHARE), np.int32)
+        self.out = np.empty(_FIRST_ROWS + offers * ((last - first) * 64 * BLOCK // _ROW_SHARE), np.int32)
 
     def run(self) -> None:
         while not k.scan(*self._arguments, self.state, self.out, self.found, self.tested):
