@@ -17,6 +17,7 @@ from random import Random
 from tests.strategies.arrow_columns import as_arrow_has_them
 from tests.strategies.worlds import random_event, random_schema, random_subscription
 from tocsin.errors import NotSupported, TooLarge
+from tocsin.index.plan import PlanCosts
 from tocsin.language import BoundSubscription, bind, evaluate, render
 from tocsin.matching import Matcher, SubscriptionId, engine_of
 from tocsin.matching.columnar.matcher import ColumnarMatcher
@@ -62,6 +63,9 @@ class World:
         self.random = Random(seed)
         self.schema: Schema = random_schema(self.random)
         self.matcher: Matcher = engine_of(engine)(self.schema)
+        if isinstance(self.matcher, ColumnarMatcher) and seed % 2:
+            # As many clusters and filters as there can be, which so few subscriptions would not get.
+            self.matcher.index.costs = PlanCosts(row=1.0, probe=40.0, passing=1.0)
         self.live: dict[SubscriptionId, BoundSubscription] = {}
         self.next_id = 0
         self.add(SUBSCRIPTIONS)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from tocsin.compile.table import PredicateKind
 from tocsin.index import rows
+from tocsin.index.filters import BYTE_CODES, BYTE_GROUPS, write_filters
 from tocsin.index.layout import (
     EQ,
     GENERIC,
@@ -70,7 +71,8 @@ def build_segment(
     grids = choose_grids(table, statistics)
     lowered = lower(table, statistics, grids)
     access = _access_columns(table, grids)
-    placement = place(lowered, access, choose_schemas(lowered, access, costs or PlanCosts()))
+    costs = costs or PlanCosts()
+    placement = place(lowered, access, choose_schemas(lowered, access, costs))
     sections: Sections = {}
     scalars = {Scalar.SUBSCRIPTIONS: len(table.ids)}
     groups, group_of = _number_groups(
@@ -78,7 +80,8 @@ def build_segment(
     )
     sections[Section.GROUPS] = groups.reshape(-1)
     order, cluster_start = _order_by_cluster(lowered, placement)
-    _add_rows(sections, scalars, table, lowered, placement, order, cluster_start, groups, group_of)
+    atom_number = _add_rows(sections, scalars, table, lowered, placement, order, cluster_start, groups, group_of)
+    _add_filters(sections, scalars, lowered, groups, atom_number, costs.passing)
     _add_tables(sections, scalars, placement, access, len(table.columns), order, cluster_start)
     _add_columns(sections, scalars, table, grids, lowered)
     names_sections(sections, scalars, table)
@@ -114,10 +117,13 @@ def _number_groups(
     group_of = np.full(5 * len(codes) + 1, -1, np.int32)
     groups: list[tuple[int, int, int, int]] = []
     dense_atoms = 2
-    # Equalities first: those on unique columns that are dense are filled in one tight loop.
+    # Equalities first: those on unique columns that are dense are filled in one tight loop. Of these, the columns whose
+    # codes fit a byte, the most used first: filters look at so many columns only.
     simple = 0
     pairs = np.flatnonzero(used)
-    for pair in pairs[np.argsort((pairs % 5 != EQ) | multiple[pairs // 5], kind="stable")]:
+    other = (pairs % 5 != EQ) | multiple[pairs // 5]
+    narrow = ~other & (codes[pairs // 5] <= BYTE_CODES)
+    for pair in pairs[np.lexsort((np.where(narrow, -used[pairs], 0), ~narrow, other))]:
         column, kind = divmod(int(pair), 5)
         atoms = int(codes[column]) + 2
         most = DENSE_CODES.get(kind, DENSE_CODES_OTHERWISE)
@@ -128,6 +134,7 @@ def _number_groups(
         if dense and kind == EQ and not multiple[column] and simple == len(groups) - 1:
             simple += 1
     scalars[Scalar.SIMPLE_GROUPS] = simple
+    scalars[Scalar.BYTE_GROUPS] = min(simple, int(narrow.sum()), BYTE_GROUPS)
     scalars[Scalar.DENSE_ATOMS] = dense_atoms
     scalars[Scalar.GROUPS] = len(groups)
     return np.array(groups, np.int32).reshape(-1, 4), group_of
@@ -153,7 +160,8 @@ def _add_rows(
     sections: Sections, scalars: dict[Scalar, int], table: ConjunctionTable, lowered: Lowered, placement: Placement,
     order: npt.NDArray[np.int64], cluster_start: npt.NDArray[np.int64],
     groups: npt.NDArray[np.int32], group_of: npt.NDArray[np.int32],
-) -> None:  # fmt: skip
+) -> npt.NDArray[np.uint16]:  # fmt: skip
+    """Add the rows; return the number of each atom of the conjunctions."""
     atom_group = group_of[lowered.atom_column * 5 + lowered.atom_kind].astype(np.int32)
     local_limit = ATOM_NUMBERS - scalars[Scalar.DENSE_ATOMS] - 2
     is_local = ~placement.replaced
@@ -210,6 +218,30 @@ def _add_rows(
     scalars[Scalar.ROOT] = 0 if len(order) and placement.schema[order[0]] < 0 else -1
     sections[Section.PROBE_KEY] = placement.key  # replaced in _add_tables; here for the order of clusters
     sections[Section.PROBE_BLOCK] = np.searchsorted(block_start, cluster_start[:-1]).astype(np.int32)
+    return atom_number
+
+
+def _add_filters(
+    sections: Sections, scalars: dict[Scalar, int], lowered: Lowered, groups: npt.NDArray[np.int32],
+    atom_number: npt.NDArray[np.uint16], passing: float,
+) -> None:  # fmt: skip
+    """Add the filters of blocks that most pairs fail by two equalities; none, where these are few of all rows."""
+    count = scalars[Scalar.BYTE_GROUPS]
+    scalars[Scalar.BYTE_GROUPS] = 0
+    sections[Section.FILTERS], sections[Section.BLOCK_FILTER] = np.zeros(0, np.uint8), np.zeros(0, np.int32)
+    if not count:
+        return
+    share = np.ones(ATOM_NUMBERS, np.float32)
+    share[atom_number] = lowered.atom_selectivity  # of local atoms too, which differ by block and are not asked for
+    byte_group = np.repeat(np.arange(-1, count), [2, *groups[:count, 3].tolist()])
+    filters, block_filter, kept = write_filters(
+        sections[Section.ATOMS], sections[Section.STRIPE_ROW], sections[Section.STRIPE_DATA],
+        sections[Section.STRIPE_WIDTH], sections[Section.BLOCK_STRIPE], byte_group, groups[:count, 2].astype(np.int64),
+        share, passing,
+    )  # fmt: skip
+    if kept and 2 * kept >= scalars[Scalar.ROWS]:
+        scalars[Scalar.BYTE_GROUPS] = count
+        sections[Section.FILTERS], sections[Section.BLOCK_FILTER] = filters, block_filter
 
 
 def _add_checks(

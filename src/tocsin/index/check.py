@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tocsin.index.explain import block_keys
+from tocsin.index.filters import BYTE_GROUPS, EQUALITIES, FILTER_BYTES, FILTER_ROWS, WHERE
 from tocsin.index.layout import (
     EQ,
     GENERIC,
@@ -31,6 +32,7 @@ def check_segment(segment: Segment) -> None:
     _check_groups(segment)
     _check_tables(segment)
     _check_numbers(segment)
+    _check_filters(segment)
 
 
 def _ascending(values: np.ndarray[tuple[int], np.dtype[np.int32]], strictly: bool = False) -> bool:
@@ -163,3 +165,33 @@ def _check_numbers(segment: Segment) -> None:
         assert np.array_equal(bits, several)
     else:
         assert not several.any()
+
+
+def _check_filters(segment: Segment) -> None:
+    """The filters of a block ask each row for its first equalities on byte groups; dead rows have lost their last atom."""
+    filters, block_filter = segment.section(Section.FILTERS), segment.section(Section.BLOCK_FILTER)
+    byte_groups = segment.scalar(Scalar.BYTE_GROUPS)
+    groups = segment.section(Section.GROUPS).reshape(-1, 4)
+    assert byte_groups <= min(segment.scalar(Scalar.SIMPLE_GROUPS), BYTE_GROUPS)
+    assert (groups[:byte_groups, 3] <= 257).all(), "codes of byte groups fit a byte"
+    assert len(block_filter) == (segment.scalar(Scalar.BLOCKS) if byte_groups else 0)
+    atoms, stripe_row = segment.section(Section.ATOMS), segment.section(Section.STRIPE_ROW)
+    stripe_data, width = segment.section(Section.STRIPE_DATA), segment.section(Section.STRIPE_WIDTH)
+    block_stripe = segment.section(Section.BLOCK_STRIPE)
+    group_of = np.repeat(np.arange(-1, byte_groups), [2, *groups[:byte_groups, 3].tolist()])
+    parts = 0
+    for block in np.flatnonzero(block_filter >= 0):
+        assert block_filter[block] == parts
+        first = stripe_row[block_stripe[block]]
+        parts += -(-int(stripe_row[block_stripe[block + 1]] - first) // FILTER_ROWS)
+        mine = filters[block_filter[block] * FILTER_BYTES : parts * FILTER_BYTES]
+        asked = mine.reshape(-1, EQUALITIES, 2, FILTER_ROWS).transpose(0, 3, 1, 2).reshape(-1, EQUALITIES, 2)
+        for stripe in range(block_stripe[block], block_stripe[block + 1]):
+            for row in range(stripe_row[stripe], stripe_row[stripe + 1]):
+                start = stripe_data[stripe] + (row - stripe_row[stripe]) * int(width[stripe])
+                own = atoms[start : start + width[stripe]].tolist()
+                told = [(int(group_of[a]), a) for a in own if 2 <= a < len(group_of)][:EQUALITIES]
+                pairs = [[WHERE + g, a - int(groups[g, 2])] for g, a in told] or [[WHERE + BYTE_GROUPS, 0]]
+                pairs += pairs[-1:] * (EQUALITIES - len(pairs))
+                assert own[-1] == 0 or asked[row - first].tolist() == pairs, f"the filter of row {row}"
+    assert len(filters) == parts * FILTER_BYTES

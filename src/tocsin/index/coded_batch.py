@@ -31,7 +31,8 @@ class RawColumns:
     """Columns that are still int64 numbers where Arrow has them: coded when the events are laid out, each in one pass.
 
     Column c is raw where table_of[c] is not negative: it lies at addresses[t] for t = table_of[c], and its look-up table
-    is codes[start[t] : start[t] + length[t]], from the number least[t] on. `owner` keeps the memory alive.
+    is codes[start[t] : start[t] + length[t]], from the number least[t] on. `linear[t]` tells that its constants are
+    successive integers, so that arithmetic finds the same codes. `owner` keeps the memory alive.
     """
 
     table_of: npt.NDArray[np.int64]
@@ -39,6 +40,7 @@ class RawColumns:
     least: npt.NDArray[np.int64]
     start: npt.NDArray[np.int64]
     length: npt.NDArray[np.int64]
+    linear: npt.NDArray[np.bool_]
     codes: Codes
     owner: object
 

@@ -124,6 +124,12 @@ class Coder:
         return code_integers(span, ceilings, exact)
 
     @cached_property
+    def successive(self) -> bool:
+        """Whether the constants are successive integers: then the code of table[i] is 2 * i - 1, but at the ends."""
+        last = len(self.table) - 1
+        return bool(np.array_equal(self.table, np.clip(2 * np.arange(last + 1) - 1, 0, 2 * last - 2)))
+
+    @cached_property
     def table_start(self) -> int:
         """The integer of the table's first code."""
         return int(self._integers[0][0]) - 1

@@ -180,6 +180,7 @@ class _Tables(NamedTuple):
     least: Int64s
     start: Int64s
     length: Int64s
+    linear: npt.NDArray[np.bool_]
     codes: Codes
 
 
@@ -234,7 +235,9 @@ class SegmentEncoder:
             return None
         table_of = np.full(len(self.coders), -1, np.int64)
         table_of[tables.rows] = np.where(addresses != 0, np.arange(len(addresses)), -1)
-        return RawColumns(table_of, addresses, tables.least, tables.start, tables.length, tables.codes, source)
+        return RawColumns(
+            table_of, addresses, tables.least, tables.start, tables.length, tables.linear, tables.codes, source
+        )
 
     @cached_property
     def _tables(self) -> _Tables:
@@ -251,6 +254,7 @@ class SegmentEncoder:
             least=np.array([coder.table_start for _, coder in chosen], np.int64),
             start=np.cumsum(lengths) - lengths,
             length=lengths,
+            linear=np.array([coder.successive for _, coder in chosen], np.bool_),
             codes=np.concatenate([np.zeros(0, np.int32), *(coder.table for _, coder in chosen)]),
         )
 

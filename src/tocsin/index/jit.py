@@ -6,10 +6,15 @@ Python signature for the type checker; index/ and matching/columnar/ use nothing
 Numba counts references to arrays, by atomic additions at each call that takes arrays: 200 ns for a call with thirty.
 Lean kernels count none. So they may not make arrays, only use and slice those that they are given, and what they call
 may not return arrays, unless it is inlined.
+
+Numba takes a kernel from its cache as long as the file of the kernel is the same, though the helpers and the layout that
+are compiled into it may lie in others. So what the cache is good for is told by all files of kernels here.
 """
 
 from __future__ import annotations
 
+import zlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numba
@@ -20,15 +25,35 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
+def _checksum_of_sources() -> int:
+    """Return a checksum of all files whose code is compiled into kernels."""
+    here = Path(__file__).parent
+    checksum = 0
+    for folder in (here, here.parent / "matching" / "columnar"):
+        for path in sorted(folder.glob("*.py")):
+            checksum = zlib.crc32(path.read_bytes(), checksum)
+    return checksum
+
+
+SOURCES = _checksum_of_sources()
+
+
+def _cached(function: F, **options: Any) -> F:
+    compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+    file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if file is not None:  # where Numba compiles, and has a place to keep what it compiled
+        file._source_stamp = (file._source_stamp, SOURCES)
+    return cast("F", compiled)
+
+
 def kernel(function: F) -> F:
     """Return the function compiled for its argument types at first call, and cached on disk."""
-    return cast("F", numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+    return _cached(function)
 
 
 def lean_kernel(function: F) -> F:
     """As kernel, without counting references: for kernels that make no arrays."""
-    uncounted: dict[str, Any] = {"_nrt": False}  # the option has no place in Numba's stubs
-    return cast("F", numba.njit(cache=True, nogil=True, error_model="numpy", **uncounted)(function))
+    return _cached(function, _nrt=False)
 
 
 def helper(function: F) -> F:

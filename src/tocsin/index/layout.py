@@ -63,14 +63,16 @@ class Section(IntEnum):
     CHECKED_OFFSET = 29  # int32 per such row, and one past the end: position in CHECKED_CHECK
     CHECKED_CHECK = 30  # int32: check numbers
     REPEATED = 31  # uint8 per 8 subscriptions: bit set where a subscription has several rows; empty if none has
-    CREATED = 32  # int64 per subscription, or empty: seq of its creation
-    DELETED = 33  # int64 per subscription, or empty: seq of its deletion
-    LEASE_START = 34  # int64 per subscription, or empty: microseconds
-    LEASE_END = 35  # int64 per subscription, or empty: microseconds
-    IDS = 36  # int64 per subscription, or UTF-8 text
-    ID_OFFSET = 37  # int64 per subscription and one past the end, where ids are texts
-    CONSTANTS = 38  # the constants of all columns
-    NAMES = 39  # UTF-8 JSON: attributes, derivations, kinds of constants, checks
+    FILTERS = 32  # uint8, 192 per 32 rows of a block that has filters: see index/filters.py
+    BLOCK_FILTER = 33  # int32 per block, or empty: its first 192 bytes in FILTERS, counted in such; -1 if it has none
+    CREATED = 34  # int64 per subscription, or empty: seq of its creation
+    DELETED = 35  # int64 per subscription, or empty: seq of its deletion
+    LEASE_START = 36  # int64 per subscription, or empty: microseconds
+    LEASE_END = 37  # int64 per subscription, or empty: microseconds
+    IDS = 38  # int64 per subscription, or UTF-8 text
+    ID_OFFSET = 39  # int64 per subscription and one past the end, where ids are texts
+    CONSTANTS = 40  # the constants of all columns
+    NAMES = 41  # UTF-8 JSON: attributes, derivations, kinds of constants, checks
 
 
 class Scalar(IntEnum):
@@ -89,6 +91,7 @@ class Scalar(IntEnum):
     LARGEST_BLOCK = 10  # rows
     SIMPLE_GROUPS = 11  # so many groups, the first ones, are dense EQ groups of unique columns
     READ_SLOTS = 12  # int32 per event in the event matrix
+    BYTE_GROUPS = 13  # so many groups, the first ones, have codes of a byte each; 0 where no block has filters
 
 
 class SchemaField(IntEnum):
@@ -130,6 +133,7 @@ _DTYPES: dict[Section, Any] = {
     Section.SCHEMAS: np.int64,
     Section.PROBE_KEY: np.uint64,
     Section.REPEATED: np.uint8,
+    Section.FILTERS: np.uint8,
     Section.CREATED: np.int64,
     Section.DELETED: np.int64,
     Section.LEASE_START: np.int64,

@@ -25,6 +25,7 @@ from tocsin.index.build import Lifetimes, build_segment
 from tocsin.index.encode import EventSource, SegmentEncoder
 from tocsin.index.explain import table_of
 from tocsin.index.merge_tables import merge_tables
+from tocsin.index.plan import PlanCosts
 from tocsin.index.segment import FOREVER
 from tocsin.index.statistics import Statistics, code_counts, statistics_of_sample
 from tocsin.index.tier import Int64s, Tier
@@ -71,6 +72,7 @@ class SubscriptionIndex:
         self._merging: threading.Thread | None = None
         self.next_name = first_name  # of tiers: a number that was never used in this index
         self.sample: EventSource | None = None  # events of late: larger tiers are planned for such
+        self.costs: PlanCosts | None = None  # by which tiers are planned; None stands for the usual ones
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
@@ -162,7 +164,7 @@ class SubscriptionIndex:
     def _build(self, table: ConjunctionTable, lifetimes: Lifetimes | None) -> Tier:
         with self._lock:
             name, self.next_name = f"{self.next_name:08d}", self.next_name + 1
-        return Tier(name, build_segment(table, statistics=self._observed(table), lifetimes=lifetimes))
+        return Tier(name, build_segment(table, statistics=self._observed(table), lifetimes=lifetimes, costs=self.costs))
 
     def _observed(self, table: ConjunctionTable) -> Statistics | None:
         """Return how often the sampled events have which codes; None where the constants themselves must do."""

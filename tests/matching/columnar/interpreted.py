@@ -31,6 +31,10 @@ SHAPES = (
     Shape(subscriptions=80, constants=200, columns=2),
     Shape(subscriptions=90, columns=1, constants=2),
 )
+FILTERED = (
+    Shape(subscriptions=70, columns=3, constants=2, multiple=0.0, generic=0.0),  # told by bytes alone
+    Shape(subscriptions=70, columns=6, constants=140, multiple=0.2),
+)
 COSTS = (PlanCosts(row=10.0, probe=1.0), PlanCosts())
 
 
@@ -40,6 +44,8 @@ def run_kernels() -> list[object]:
     for seed, shape in enumerate(SHAPES):
         for costs in COSTS:
             answers.append(run_shape(np.random.default_rng(seed), shape, costs))
+    for shape in FILTERED:
+        answers.append(run_shape(np.random.default_rng(9), shape, PlanCosts(passing=1.0)))
     return answers
 
 

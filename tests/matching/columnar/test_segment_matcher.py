@@ -13,6 +13,7 @@ from tocsin.index.plan import PlanCosts
 from tocsin.matching.columnar.segment_matcher import SegmentMatcher
 
 EAGER = PlanCosts(row=10.0, probe=1.0)
+FILTERED = PlanCosts(row=1.0, probe=40.0, passing=1.0)  # clusters of a few dozen rows, all with filters
 SHAPES = {
     "plain": Shape(generic=0.0, multiple=0.0, disjunctions=0.0),
     "everything": Shape(checks=5),
@@ -37,7 +38,7 @@ def batch_answers(matcher: Any, batch: Any, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-@pytest.mark.parametrize("costs", [EAGER, PlanCosts()], ids=["clusters", "root"])
+@pytest.mark.parametrize("costs", [EAGER, PlanCosts(), FILTERED], ids=["clusters", "root", "filters"])
 def test_matches_are_those_that_the_table_means(shape: Any, costs: Any) -> None:
     rng = np.random.default_rng(len(str(shape)))
     table = random_table(rng, shape)
@@ -56,6 +57,59 @@ def test_matches_are_those_that_the_table_means(shape: Any, costs: Any) -> None:
 
         one = matcher.match_one(coded(table, [codes]), check=check)
         assert sorted(one.tolist()) == expected[event]
+
+
+def test_filters_take_the_place_of_tiles_where_few_events_meet_a_block() -> None:
+    rng = np.random.default_rng(12)
+    table = random_table(rng, Shape(subscriptions=3000, multiple=0.0, generic=0.05, columns=6, constants=4))
+    events = random_events(rng, table, 60)
+    matcher = SegmentMatcher(build_segment(table, costs=FILTERED))
+    matcher.segment.check()
+    assert batch_answers(matcher, coded(table, events)) == [matches_of(table, codes) for codes in events]
+    few = matcher.counters()
+    assert few.filtered_rows > 0
+    # Many events in one block share a tile, though their atoms are told by bytes alone.
+    matcher.reset_counters()
+    assert (
+        batch_answers(matcher, coded(table, events[:2] * 300))
+        == [matches_of(table, codes) for codes in events[:2]] * 300
+    )
+    assert matcher.counters().tiles > 0
+
+
+def test_more_matches_than_filters_expected_only_take_more_memory() -> None:
+    rng = np.random.default_rng(13)
+    table = random_table(rng, Shape(subscriptions=2500, multiple=0.0, generic=0.0, columns=3, constants=2))
+    events = random_events(rng, table, 50)
+    matcher = SegmentMatcher(build_segment(table, costs=FILTERED))
+    matcher.workspace.sparse, matcher.workspace.runs = np.zeros(70, np.int32), np.zeros((70, 4), np.int32)
+    assert batch_answers(matcher, coded(table, events)) == [matches_of(table, codes) for codes in events]
+    assert matcher.counters().filtered_rows > 0
+
+
+def test_a_full_list_of_passing_rows_is_emptied_and_gone_on_with() -> None:
+    rng = np.random.default_rng(15)
+    table = random_table(rng, Shape(subscriptions=900, multiple=0.0, generic=0.0, columns=2, constants=1))
+    events = random_events(rng, table, 6)
+    matcher = SegmentMatcher(build_segment(table, costs=PlanCosts(passing=1.0)))
+    matcher.workspace.pairs = np.zeros(130, np.int32)  # 65 pairs; so few events never share a tile
+    expected = [matches_of(table, codes) for codes in events]
+    assert max(map(len, expected)) > 65
+    assert batch_answers(matcher, coded(table, events)) == expected
+    assert matcher.counters().tiles == matcher.counters().direct_rows == 0
+
+
+def test_killed_rows_do_not_pass_filters() -> None:
+    rng = np.random.default_rng(14)
+    table = random_table(rng, Shape(subscriptions=1500, multiple=0.2, columns=4, constants=3))
+    segment = build_segment(table, costs=FILTERED)
+    segment.kill(np.arange(0, 1500, 2))
+    segment.check()
+    events = random_events(rng, table, 40)
+    expected = [[s for s in matches_of(table, codes) if s % 2] for codes in events]
+    matcher = SegmentMatcher(segment)
+    assert batch_answers(matcher, coded(table, events)) == expected
+    assert matcher.counters().filtered_rows > 0
 
 
 def test_repeated_events_share_tiles_and_give_equal_answers() -> None:

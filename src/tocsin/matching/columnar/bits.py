@@ -42,20 +42,24 @@ def _has_avx2() -> bool:
 HAS_AVX2 = _has_avx2()
 
 
-def _vector(element: ir.Type, count: int) -> ir.VectorType:
+def vector(element: ir.Type, count: int) -> ir.VectorType:
+    """Return the type of a vector of `count` elements."""
     return ir.VectorType(element, count)
 
 
-def _shuffle(builder: Any, x: Any, y: Any, lanes: list[int]) -> Any:
-    mask = ir.Constant(_vector(_i32, len(lanes)), [ir.Constant(_i32, lane) for lane in lanes])
+def shuffle(builder: Any, x: Any, y: Any, lanes: list[int]) -> Any:
+    """Return the elements of the vectors x and y at these lanes, those of y after those of x."""
+    mask = ir.Constant(vector(_i32, len(lanes)), [ir.Constant(_i32, lane) for lane in lanes])
     return builder.shuffle_vector(x, y, mask)
 
 
-def _data(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
+def data_of(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
+    """Return where the elements of an array lie."""
     return cgutils.create_struct_proxy(array_type)(context, builder, array).data
 
 
-def _pointer(builder: Any, base: Any, index: Any, element: ir.Type) -> Any:
+def pointer_to(builder: Any, base: Any, index: Any, element: ir.Type) -> Any:
+    """Return a pointer to what lies at an index, as an element of another type."""
     return builder.bitcast(builder.gep(base, [index]), element.as_pointer())
 
 
@@ -95,20 +99,20 @@ def transpose(typing: Any, source: Any, start: Any, target: Any, at: Any, stride
     signature = types.void(source, types.int64, target, types.int64, types.int64)
 
     def generate(context: Any, b: Any, sig: Any, args: Any) -> Any:
-        source_data = _data(context, b, sig.args[0], args[0])
-        target_data = _data(context, b, sig.args[2], args[2])
+        source_data = data_of(context, b, sig.args[0], args[0])
+        target_data = data_of(context, b, sig.args[2], args[2])
         halves = b.bitcast(b.gep(target_data, [args[3]]), _i32.as_pointer())
         step = b.shl(args[4], ir.Constant(_i64, 1))
-        zero = ir.Constant(_vector(_i8, 32), [ir.Constant(_i8, 0)] * 32)
+        zero = ir.Constant(vector(_i8, 32), [ir.Constant(_i8, 0)] * 32)
         for half in (0, 1):
             rows = []
             for i in range(8):
                 where = b.add(args[1], ir.Constant(_i64, 32 * half + 4 * i))
-                loaded = b.load(_pointer(b, source_data, where, _vector(_i8, 32)), align=8)
-                gathered = _shuffle(b, loaded, loaded, [8 * k + j for j in range(8) for k in range(4)])
-                rows.append(b.bitcast(gathered, _vector(_i32, 8)))
+                loaded = b.load(pointer_to(b, source_data, where, vector(_i8, 32)), align=8)
+                gathered = shuffle(b, loaded, loaded, [8 * k + j for j in range(8) for k in range(4)])
+                rows.append(b.bitcast(gathered, vector(_i32, 8)))
             for byte, column in enumerate(_transpose_8x8(b, rows)):
-                lanes = b.bitcast(column, _vector(_i8, 32))
+                lanes = b.bitcast(column, vector(_i8, 32))
                 for bit in range(7, -1, -1):
                     mask = b.bitcast(b.icmp_signed("<", lanes, zero), _i32)
                     index = b.add(b.mul(step, ir.Constant(_i64, 8 * byte + bit)), ir.Constant(_i64, half))
@@ -124,14 +128,14 @@ def _transpose_8x8(b: Any, rows: list[Any]) -> list[Any]:
     """Return the 8 columns of 8 vectors of 8 dwords."""
     pairs, quads = [], []
     for i in range(0, 8, 2):
-        pairs.append(_shuffle(b, rows[i], rows[i + 1], [0, 8, 1, 9, 4, 12, 5, 13]))
-        pairs.append(_shuffle(b, rows[i], rows[i + 1], [2, 10, 3, 11, 6, 14, 7, 15]))
+        pairs.append(shuffle(b, rows[i], rows[i + 1], [0, 8, 1, 9, 4, 12, 5, 13]))
+        pairs.append(shuffle(b, rows[i], rows[i + 1], [2, 10, 3, 11, 6, 14, 7, 15]))
     for i in (0, 4):
         for j in (0, 1):
-            quads.append(_shuffle(b, pairs[i + j], pairs[i + j + 2], [0, 1, 8, 9, 4, 5, 12, 13]))
-            quads.append(_shuffle(b, pairs[i + j], pairs[i + j + 2], [2, 3, 10, 11, 6, 7, 14, 15]))
-    low = [_shuffle(b, quads[i], quads[i + 4], [0, 1, 2, 3, 8, 9, 10, 11]) for i in range(4)]
-    high = [_shuffle(b, quads[i], quads[i + 4], [4, 5, 6, 7, 12, 13, 14, 15]) for i in range(4)]
+            quads.append(shuffle(b, pairs[i + j], pairs[i + j + 2], [0, 1, 8, 9, 4, 5, 12, 13]))
+            quads.append(shuffle(b, pairs[i + j], pairs[i + j + 2], [2, 3, 10, 11, 6, 7, 14, 15]))
+    low = [shuffle(b, quads[i], quads[i + 4], [0, 1, 2, 3, 8, 9, 10, 11]) for i in range(4)]
+    high = [shuffle(b, quads[i], quads[i + 4], [4, 5, 6, 7, 12, 13, 14, 15]) for i in range(4)]
     return low + high
 
 
@@ -141,9 +145,9 @@ def copy_8(typing: Any, source: Any, start: Any, target: Any, at: Any) -> Any:
     signature = types.void(source, types.int64, target, types.int64)
 
     def generate(context: Any, b: Any, sig: Any, args: Any) -> Any:
-        vector = _vector(_i32, 8)
-        loaded = b.load(_pointer(b, _data(context, b, sig.args[0], args[0]), args[1], vector), align=4)
-        b.store(loaded, _pointer(b, _data(context, b, sig.args[2], args[2]), args[3], vector), align=4)
+        eight = vector(_i32, 8)
+        loaded = b.load(pointer_to(b, data_of(context, b, sig.args[0], args[0]), args[1], eight), align=4)
+        b.store(loaded, pointer_to(b, data_of(context, b, sig.args[2], args[2]), args[3], eight), align=4)
         return context.get_dummy_value()
 
     return signature, generate
@@ -155,14 +159,14 @@ def _permute_8(typing: Any, source: Any, start: Any, lanes: Any, byte: Any, targ
     signature = types.void(source, types.int64, lanes, types.int64, target, types.int64)
 
     def generate(context: Any, b: Any, sig: Any, args: Any) -> Any:
-        vector = _vector(_i32, 8)
-        source_data, lane_data = _data(context, b, sig.args[0], args[0]), _data(context, b, sig.args[2], args[2])
-        loaded = b.load(_pointer(b, source_data, args[1], vector), align=4)
+        eight = vector(_i32, 8)
+        source_data, lane_data = data_of(context, b, sig.args[0], args[0]), data_of(context, b, sig.args[2], args[2])
+        loaded = b.load(pointer_to(b, source_data, args[1], eight), align=4)
         where = b.shl(args[3], ir.Constant(_i64, 3))
-        mask = b.load(_pointer(b, lane_data, where, vector), align=4)
-        permute_type = ir.FunctionType(vector, [vector, vector])
+        mask = b.load(pointer_to(b, lane_data, where, eight), align=4)
+        permute_type = ir.FunctionType(eight, [eight, eight])
         permute = cgutils.get_or_insert_function(b.module, permute_type, "llvm.x86.avx2.permd")
-        target_pointer = _pointer(b, _data(context, b, sig.args[4], args[4]), args[5], vector)
+        target_pointer = pointer_to(b, data_of(context, b, sig.args[4], args[4]), args[5], eight)
         b.store(b.call(permute, [loaded, mask]), target_pointer, align=4)
         return context.get_dummy_value()
 

@@ -28,7 +28,7 @@ from tocsin.index.layout import (
 )
 from tocsin.matching.columnar.bits import ONE, Numbers, Words
 from tocsin.matching.columnar.emit import append_block
-from tocsin.matching.columnar.events import Matrix
+from tocsin.matching.columnar.events import Matrix, Narrow
 from tocsin.matching.columnar.fill import (
     Atoms,
     Int32s,
@@ -135,7 +135,7 @@ def take_counts(planes: Words, rows: int, events: Int32s, m: int, first_event: i
 @lean_kernel
 def count(
     buffer: Bytes, directory: Directory, numbers: Numbers, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s,
-    first_event: int, last_event: int, visits: Words, n: int, words: Words, results: Words, runs: Runs,
+    narrow: Narrow, first_event: int, last_event: int, visits: Words, n: int, words: Words, results: Words, runs: Runs,
     list_ends: npt.NDArray[np.int32], tile: Matrix, planes: Words, truth: Truth, out: Numbers, counts: Int64s,
     counters: Int64s,
 ) -> None:  # fmt: skip
@@ -192,8 +192,8 @@ def count(
             first_dense = listed_after(block_dense, dense_list, block, all_simple)
             fill_tile(
                 words, first_dense, groups, columns, block_dense, dense_list, block_local, local_group, local_start,
-                local_value, generic, set_offset, set_low, set_high, dense_atoms, all_simple, slots, simple, offset,
-                codes, block, events, m, limits, ranks,
+                local_value, generic, set_offset, set_low, set_high, dense_atoms, all_simple, slots, simple, events,
+                offset, codes, block, events, m, limits, ranks,
             )  # fmt: skip
             counters[TILES] += 1
             counters[TILE_ROWS] += rows
@@ -210,8 +210,8 @@ def count(
                     left -= part
             take_counts(planes, rows, events, m, first_event, counts)
             clear_tile(
-                words, first_dense, groups, columns, block_dense, dense_list, all_simple, slots, simple, offset, codes,
-                block, events, m,
+                words, first_dense, groups, columns, block_dense, dense_list, all_simple, slots, simple, events, offset,
+                codes, block, events, m,
             )  # fmt: skip
             i += m
     truth[TRUE_ATOM] = 1
@@ -219,7 +219,7 @@ def count(
         run = heads[e - first_event]
         if run < 0:
             continue
-        set_simple_truth(truth, simple, e, 1)
+        set_simple_truth(truth, simple, narrow, groups, all_simple, e, 1)
         fill_dense_truth(truth, groups, all_simple, dense_groups, columns, slots, offset, codes, e)
         while run >= 0:
             counts[e - first_event] += append_block(
@@ -229,5 +229,5 @@ def count(
                 counters,
             )  # fmt: skip
             run = runs[run, 0]
-        set_simple_truth(truth, simple, e, 0)
+        set_simple_truth(truth, simple, narrow, groups, all_simple, e, 0)
         clear_dense_truth(truth, groups, all_simple, dense_groups, columns, slots, offset, codes, e)

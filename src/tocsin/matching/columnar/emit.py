@@ -33,7 +33,7 @@ from tocsin.matching.columnar.bits import (
     count_ones,
     count_zeros,
 )
-from tocsin.matching.columnar.events import Matrix
+from tocsin.matching.columnar.events import Matrix, Narrow
 from tocsin.matching.columnar.fill import (
     Atoms,
     Int32s,
@@ -168,7 +168,7 @@ def append_block(
 @lean_kernel
 def emit(
     buffer: Bytes, directory: Directory, numbers: Numbers, beside_offset: Int64s, beside: Numbers, slots: Matrix,
-    simple: Atoms, offset: Int64s, codes: Int32s, first_event: int, start: int, stop: int, bitmaps: Words,
+    simple: Atoms, offset: Int64s, codes: Int32s, narrow: Narrow, first_event: int, start: int, stop: int, bitmaps: Words,
     sparse: Int32s, runs: Runs, list_ends: Int32s, truth: Truth, choice: Int32s, out: Numbers, ends: Int64s,
     counters: Int64s, room_needed: Int64s,
 ) -> int:  # fmt: skip
@@ -226,7 +226,7 @@ def emit(
                 p += length
             else:
                 if not filled:
-                    set_simple_truth(truth, simple, e, 1)
+                    set_simple_truth(truth, simple, narrow, groups, simple_groups, e, 1)
                     fill_dense_truth(truth, groups, simple_groups, dense_groups, columns, slots, offset, codes, e)
                     filled = True
                 p = append_block(
@@ -237,7 +237,7 @@ def emit(
                 )  # fmt: skip
             run = runs[run, 0]
         if filled:
-            set_simple_truth(truth, simple, e, 0)
+            set_simple_truth(truth, simple, narrow, groups, simple_groups, e, 0)
             clear_dense_truth(truth, groups, simple_groups, dense_groups, columns, slots, offset, codes, e)
         ends[e - start + 1] = p
     return stop
@@ -246,7 +246,7 @@ def emit(
 @lean_kernel
 def match_one(
     buffer: Bytes, directory: Directory, numbers: Numbers, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s,
-    truth: Truth, visits: Words, tile: Matrix, own: Int64s, out: Numbers, counters: Int64s,
+    narrow: Narrow, truth: Truth, visits: Words, tile: Matrix, own: Int64s, out: Numbers, counters: Int64s,
 ) -> int:  # fmt: skip
     """Write the numbers that event 0 matches into out (which has room for all rows); return how many."""
     groups = int32_section(buffer, directory, Section.GROUPS)
@@ -274,7 +274,7 @@ def match_one(
     n = probe(buffer, directory, slots, offset, codes, 0, 1, tile, own, visits)
     if n < 0:
         return -1
-    set_simple_truth(truth, simple, 0, 1)
+    set_simple_truth(truth, simple, narrow, groups, simple_groups, 0, 1)
     fill_dense_truth(truth, groups, simple_groups, dense_groups, columns, slots, offset, codes, 0)
     p = np.int64(0)
     for i in range(n):
@@ -285,7 +285,7 @@ def match_one(
             lead_start, lead_row, dense_atoms, slots, offset, codes, 0, block, truth, out, p,
             counters,
         )  # fmt: skip
-    set_simple_truth(truth, simple, 0, 0)
+    set_simple_truth(truth, simple, narrow, groups, simple_groups, 0, 0)
     clear_dense_truth(truth, groups, simple_groups, dense_groups, columns, slots, offset, codes, 0)
     counters[VISITS] += n
     return p

@@ -2,7 +2,8 @@
 
 A unique column has one slot per event, its code (-1: absent); a multiple column has three: least code, greatest code
 (-1: no code), and whether it is present. The codes of multiple columns stay in lists beside the matrix. For the simple
-groups (dense equalities on unique columns) each event also has the atom that it satisfies, ready to be looked up.
+groups (dense equalities on unique columns) each event also has the atom that it satisfies, ready to be looked up; where
+a segment has filters, it has a byte for each of the byte groups, and atoms only if some simple group is no byte group.
 """
 
 # Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
@@ -15,9 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.index.filters import EVENT_BYTES
 from tocsin.index.jit import lean_kernel
-from tocsin.index.layout import Bytes, Directory, Scalar, Section, int32_section
+from tocsin.index.layout import SCALARS, Bytes, Directory, Scalar, Section, int32_section
 from tocsin.index.raw_memory import int64_at
+from tocsin.matching.columnar.byte_vectors import EVENTS_TRANSPOSED, FILTERS_PAY, transpose_bytes
 
 if TYPE_CHECKING:
     from tocsin.index.coded_batch import CodedBatch
@@ -26,18 +29,23 @@ if TYPE_CHECKING:
 
 Matrix = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
+Narrow = npt.NDArray[np.uint8]
+
+EVENTS_AT_ONCE = 128  # whose columns are laid out one after the other, so that they stay in the cache
 
 
 class EventMatrix(NamedTuple):
     """Events of one batch: slots[e, slot]; codes of multiple column m: codes[offset[m, e] : offset[m, e + 1]].
 
-    simple[e, g] is the atom of simple group g that event e satisfies.
+    simple[e, g] is the atom of simple group g that event e satisfies. narrow[32 * e + g] is 1 + its code in the column of
+    byte group g, 0 where it has none, and 0 beyond these groups. Either may be left out (be empty), not both.
     """
 
     slots: Matrix
     simple: npt.NDArray[np.uint16]
     offset: npt.NDArray[np.int64]
     codes: npt.NDArray[np.int32]
+    narrow: Narrow
 
 
 class EventLayout:
@@ -47,48 +55,39 @@ class EventLayout:
         self.segment = segment
         columns = segment.section(Section.COLUMNS).reshape(-1, 4)
         self.slots, self.simple = segment.scalar(Scalar.READ_SLOTS), segment.scalar(Scalar.SIMPLE_GROUPS)
+        self.bytes = segment.scalar(Scalar.BYTE_GROUPS) if FILTERS_PAY else 0
         self.multiples = [(c, slot, at) for c, (_, slot, at, _) in enumerate(columns.tolist()) if at >= 0]
         self.group_of = np.full(len(columns), -1, np.int64)  # the simple group of each column
         self.group_of[segment.section(Section.GROUPS)[: 4 * self.simple : 4]] = np.arange(self.simple)
         self.nothing_raw = np.full(len(columns), -1, np.int64)
+        self.strip = np.zeros(EVENT_BYTES * EVENTS_AT_ONCE, np.uint8)
 
-    def lay_out(self, batch: CodedBatch, workspace: Workspace | None = None) -> EventMatrix:
-        """Return the batch as the kernels read it; in memory of the workspace, where one is given."""
-        segment, size = self.segment, batch.size
+    def lay_out(
+        self, batch: CodedBatch, workspace: Workspace | None = None, *, for_filters: bool = False
+    ) -> EventMatrix:
+        """Return the batch as the kernels read it; in memory of the workspace, where one is given.
+
+        `for_filters`: with bytes, where the segment has filters, and without atoms that these tell.
+        """
+        segment, size, raw = self.segment, batch.size, batch.raw
         work = workspace or _Fresh()
-        slots, simple = work.matrix("slots", size, self.slots), work.matrix("simple", size, self.simple)
+        with_bytes = for_filters and self.bytes > 0
+        padded = -(-size // EVENTS_TRANSPOSED) * EVENTS_TRANSPOSED if with_bytes else 0
+        slots = work.matrix("slots", size, self.slots)
+        simple = work.matrix("simple", 0 if with_bytes and self.bytes == self.simple else size, self.simple)
+        narrow = work.matrix("narrow", padded, EVENT_BYTES).reshape(-1)
         # A sliced batch has rows that are longer than it; a copy is cheaper than a second signature.
         codes = np.ascontiguousarray(batch.codes)
-        raw = batch.raw
-        if raw is None:
-            _lay_out(
-                segment.buffer,
-                segment.directory,
-                codes,
-                self.group_of,
-                self.nothing_raw,
-                _NO_TABLES,
-                *_NOTHING_RAW,
-                slots,
-                simple,
-            )
-        else:
-            _lay_out(
-                segment.buffer,
-                segment.directory,
-                codes,
-                self.group_of,
-                raw.table_of,
-                raw.codes,
-                raw.addresses,
-                raw.least,
-                raw.start,
-                raw.length,
-                slots,
-                simple,
-            )
+        tables = (
+            (self.nothing_raw, _NO_CODES, *_NOTHING_RAW)
+            if raw is None
+            else (raw.table_of, raw.codes, raw.addresses, raw.least, raw.start, raw.length, raw.linear)
+        )
+        _lay_out(
+            segment.buffer, segment.directory, codes, self.group_of, *tables, slots, simple, self.strip, narrow
+        )  # fmt: skip
         if not self.multiples:
-            return EventMatrix(slots, simple, _NO_OFFSETS, _NO_CODES)
+            return EventMatrix(slots, simple, _NO_OFFSETS, _NO_CODES, narrow)
         offset = np.zeros((len(self.multiples), size + 1), np.int64)
         parts: list[npt.NDArray[np.int32]] = [_NO_CODES]
         total = 0
@@ -105,61 +104,77 @@ class EventLayout:
             some = np.flatnonzero(np.diff(multiple.offset))
             slots[some, slot] = multiple.codes[multiple.offset[some]]
             slots[some, slot + 1] = multiple.codes[multiple.offset[some + 1] - 1]
-        return EventMatrix(slots, simple, offset, np.concatenate(parts))
+        return EventMatrix(slots, simple, offset, np.concatenate(parts), narrow)
 
 
 class _Fresh:
     """Memory that nobody else uses."""
 
     def matrix(self, name: str, rows: int, columns: int) -> npt.NDArray[Any]:
-        return np.empty((rows, columns), np.uint16 if name == "simple" else np.int32)
+        return np.empty((rows, columns), {"simple": np.uint16, "narrow": np.uint8}.get(name, np.int32))
 
 
 _NO_OFFSETS = np.zeros((0, 0), np.int64)
 _NO_CODES = np.zeros(0, np.int32)
-
-
-_NO_TABLES = np.zeros(0, np.int32)
-_NOTHING_RAW = (np.zeros(0, np.int64),) * 4
+_NOTHING_RAW = (*(np.zeros(0, np.int64),) * 4, np.zeros(0, np.bool_))
 
 
 @lean_kernel
 def _lay_out(
     buffer: Bytes, directory: Directory, codes: npt.NDArray[np.int32], group_of: Int64s, table_of: Int64s,
     tables: npt.NDArray[np.int32], addresses: Int64s, least: Int64s, table_start: Int64s, table_length: Int64s,
-    slots: Matrix, simple: npt.NDArray[np.uint16],
+    linear: npt.NDArray[np.bool_], slots: Matrix, simple: npt.NDArray[np.uint16], strip: Narrow, narrow: Narrow,
 ) -> None:  # fmt: skip
     """slots[e, slot of c] = code of event e in column c; simple[e, g] = first atom of g + 1 + code in the column of g.
 
+    narrow[32 * e + g] = 1 + code, by way of `strip`, which has a few events column by column.
     Columns that are raw (table_of[c] >= 0) are coded here, as by code_by_table in index/coder.py, from where Arrow has
     them; the codes of others are codes[c]. A few events at a time, so that they stay in the cache.
     """
     columns = int32_section(buffer, directory, Section.COLUMNS)
     groups = int32_section(buffer, directory, Section.GROUPS)
     n = slots.shape[0]
-    for start in range(0, n, 64):
-        begin, end = np.uint64(start), np.uint64(min(n, start + 64))
+    bytes_wanted = np.int64(directory[SCALARS + Scalar.BYTE_GROUPS]) if len(narrow) else np.int64(0)
+    strip[bytes_wanted * EVENTS_AT_ONCE :] = 0
+    for start in range(0, n, EVENTS_AT_ONCE):
+        begin, end = np.uint64(start), np.uint64(min(n, start + EVENTS_AT_ONCE))
         for c in range(len(columns) // 4):
             g, slot, read = group_of[c], np.int64(columns[4 * c + 1]), columns[4 * c + 3] > 0
             if columns[4 * c + 2] >= 0 or (g < 0 and not read):
                 continue
-            t = table_of[c]
+            t, atom_wanted, byte_wanted = table_of[c], g >= 0 and simple.shape[0] > 0, 0 <= g < bytes_wanted
             first = np.int64(groups[4 * g + 2]) + 1 if g >= 0 else np.int64(0)
+            place = np.uint64(g * EVENTS_AT_ONCE) if byte_wanted else np.uint64(0)
             if t < 0:
                 source = codes[c]
                 if read:
                     for e in range(begin, end):
                         slots[e, slot] = source[e]
-                if g >= 0:
+                if atom_wanted:
                     for e in range(begin, end):
                         simple[e, g] = first + source[e]
+                if byte_wanted:
+                    for e in range(begin, end):
+                        strip[place + e - begin] = source[e] + 1
                 continue
-            address, low, place = addresses[t], least[t], table_start[t]
+            address, low, table = addresses[t], least[t], table_start[t]
             high = low + table_length[t] - 1
             if read:
                 for e in range(begin, end):
-                    slots[e, slot] = tables[np.uint64(place + min(max(int64_at(address, e), low), high) - low)]
-            if g >= 0:
+                    slots[e, slot] = tables[np.uint64(table + min(max(int64_at(address, e), low), high) - low)]
+            if atom_wanted:
                 for e in range(begin, end):
                     value = min(max(int64_at(address, e), low), high)
-                    simple[e, g] = first + tables[np.uint64(place + value - low)]
+                    simple[e, g] = first + tables[np.uint64(table + value - low)]
+            if byte_wanted and linear[t]:
+                most = 2 * table_length[t] - 3
+                for e in range(begin, end):
+                    value = min(max(int64_at(address, e), low), high) - low
+                    strip[place + e - begin] = min(max(2 * value, 1), most)
+            elif byte_wanted:
+                for e in range(begin, end):
+                    value = min(max(int64_at(address, e), low), high)
+                    strip[place + e - begin] = tables[np.uint64(table + value - low)] + 1
+        if bytes_wanted:
+            for e in range(start, np.int64(end), EVENTS_TRANSPOSED):
+                transpose_bytes(strip, e - start, EVENTS_AT_ONCE, narrow, EVENT_BYTES * e)

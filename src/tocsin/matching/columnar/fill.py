@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.compile.table import PredicateKind
+from tocsin.index.filters import EVENT_BYTES
 from tocsin.index.jit import helper, inlined
 from tocsin.index.layout import EQ, GE, GENERIC, LE, NE
 from tocsin.matching.columnar.bits import ALL, ONE, Words
-from tocsin.matching.columnar.events import Matrix
+from tocsin.matching.columnar.events import Matrix, Narrow
 from tocsin.matching.columnar.probe import count_at_most, rank_all
 
 Int32s = npt.NDArray[np.int32]
@@ -93,6 +94,15 @@ def clear_some_simple_words(words: Words, simple: Atoms, g: int, events: Int32s,
     """Zero what fill_some_simple_words set."""
     for i in range(np.uint64(m)):
         words[simple[np.uint64(events[i]), g]] = np.uint64(0)
+
+
+@helper
+def expand_bytes(narrow: Narrow, groups: Int32s, count: int, events: Int32s, m: int, atoms: Atoms) -> None:
+    """atoms[i, g] = the atom of simple group g that event i of a tile satisfies, from its bytes."""
+    for i in range(np.uint64(m)):
+        start = np.uint64(EVENT_BYTES) * np.uint64(events[i])
+        for g in range(np.uint64(count)):
+            atoms[i, g] = np.uint16(groups[np.uint64(4) * g + np.uint64(2)]) + np.uint16(narrow[start + g])
 
 
 @inlined
@@ -227,11 +237,17 @@ def fill_local_words(
 
 
 @inlined
-def set_simple_truth(truth: Truth, simple: Atoms, e: int, value: int) -> None:
+def set_simple_truth(
+    truth: Truth, simple: Atoms, narrow: Narrow, groups: Int32s, count: int, e: int, value: int
+) -> None:  # fmt: skip
     """Set the bytes of the atoms of simple groups that event e satisfies."""
-    row = np.uint64(e)
-    for g in range(np.uint64(simple.shape[1])):
-        truth[simple[row, g]] = value
+    if simple.shape[0]:
+        row = np.uint64(e)
+        for g in range(np.uint64(count)):
+            truth[simple[row, g]] = value
+    else:
+        for g in range(count):
+            truth[np.int64(groups[4 * g + 2]) + np.int64(narrow[EVENT_BYTES * e + g])] = value
 
 
 @helper

@@ -6,6 +6,7 @@ runs, one list of runs per event, until emit.py writes them out event by event. 
                                            the length is negative where many bits are set
     sparse   subscription numbers          (length, -1, position in `sparse`)
     direct   a block still to be evaluated (-, -2, block), where a tile would cost more than testing its rows
+Rows of a block that has filters may be passed event by event instead, into sparse runs at once (filtering.py).
 Of a chunk of rows, 64 rows in which few bits are set for the whole tile go to the sparse runs, others to the bitmaps.
 runs[r] = next run of the same event (-1: none), length, mark, position. list_ends holds per event its
 first run, its last run, and how many numbers its runs may give at most (and a margin).
@@ -31,8 +32,9 @@ from tocsin.index.layout import (
     uint16_section,
 )
 from tocsin.matching.columnar.bits import ONE, Words, count_ones, count_zeros, transpose
-from tocsin.matching.columnar.events import Matrix
-from tocsin.matching.columnar.fill import Atoms, Int32s, Int64s
+from tocsin.matching.columnar.events import Matrix, Narrow
+from tocsin.matching.columnar.fill import Atoms, Int32s, Int64s, expand_bytes
+from tocsin.matching.columnar.filtering import keep_matches, list_passing, worth_a_filter
 from tocsin.matching.columnar.tile import clear_tile, fill_tile, listed_after, worth_a_tile
 from tocsin.matching.columnar.workspace import CHUNK_ROWS
 
@@ -44,7 +46,7 @@ SPARSE_BITS = 4
 MANY_BITS = 16  # of a word of a bitmap on average, from which on its words are decoded as they come
 
 # Counters, in the order of WorkCounters.
-VISITS, TILES, TILE_ROWS, DIRECT_ROWS, WORDS = 0, 1, 2, 3, 4
+VISITS, TILES, TILE_ROWS, DIRECT_ROWS, WORDS, FILTERED_ROWS = 0, 1, 2, 3, 4, 5
 
 # What a join needed more of, when it stops early.
 NEEDS_BITMAPS, NEEDS_SPARSE, NEEDS_RUNS = 1, 2, 3
@@ -160,8 +162,9 @@ def bitmap_stride(words: int) -> int:
 @lean_kernel
 def join(
     buffer: Bytes, directory: Directory, numbers: Int32s, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s,
-    first_event: int, last_event: int, visits: Words, n: int, words: Words, results: Words, pairs: Int32s, bitmaps: Words,
-    sparse: Int32s, runs: Runs, list_ends: npt.NDArray[np.int32], tile: Matrix, totals: Int64s, counters: Int64s, needs: Int64s,
+    narrow: Narrow, first_event: int, last_event: int, visits: Words, n: int, words: Words, results: Words, pairs: Int32s,
+    bitmaps: Words, sparse: Int32s, runs: Runs, list_ends: npt.NDArray[np.int32], tile: Matrix, tile_atoms: Atoms,
+    totals: Int64s, counters: Int64s, needs: Int64s,
 ) -> int:  # fmt: skip
     """Evaluate visits[:n], sorted by block, into runs; return 0, or what to have more of (`needs` says how much).
 
@@ -186,11 +189,14 @@ def join(
     set_offset = int32_section(buffer, directory, Section.SET_OFFSET)
     set_low = int32_section(buffer, directory, Section.SET_LOW)
     set_high = int32_section(buffer, directory, Section.SET_HIGH)
+    filters = uint8_section(buffer, directory, Section.FILTERS)
+    block_filter = int32_section(buffer, directory, Section.BLOCK_FILTER)
+    filtering, told_by_bytes = len(narrow) > 0, simple.shape[0] == 0
     dense_atoms = directory[SCALARS + Scalar.DENSE_ATOMS]
     heads, tails, room = list_ends[0], list_ends[1], list_ends[2]
     heads[: last_event - first_event] = -1
     room[: last_event - first_event] = 64
-    # Bound the memory first, so that nothing below has to stop halfway.
+    # Bound the memory first, so that nothing below has to stop within a tile.
     need_bitmaps, need_sparse, need_runs = np.int64(64), np.int64(64), np.int64(64)
     i = 0
     while i < n:
@@ -199,6 +205,10 @@ def join(
             j += 1
         rows = np.int64(stripe_row[block_stripe[block + ONE]] - stripe_row[block_stripe[block]])
         chunks = rows // CHUNK_ROWS + 1
+        if filtering and block_filter[block] >= 0 and worth_a_filter(min(64, j - i), rows):
+            need_sparse += j - i  # a guess: how many match shows below
+            need_runs += (j - i) * (rows // (len(pairs) >> 2) + 1) + 1
+            i = j
         while i < j:
             m = min(64, j - i)
             if worth_a_tile(m, rows):
@@ -215,7 +225,10 @@ def join(
         return NEEDS_SPARSE
     if need_runs > len(runs):
         return NEEDS_RUNS
-    events, limits, ranks, count = tile[0], tile[1], tile[2], tile[3]
+    place = needs[3:5]
+    events, limits, ranks, count, numbered = tile[0], tile[1], tile[2], tile[3], tile[4]
+    for z in range(64):
+        numbered[z] = z
     all_simple = directory[SCALARS + Scalar.SIMPLE_GROUPS]
     used_bitmaps, used_sparse, used_runs = np.int64(0), np.int64(0), np.int64(0)
     words[0] = np.uint64(0)
@@ -225,7 +238,30 @@ def join(
         while j < n and np.int64(visits[j] >> np.uint64(32)) == block:
             j += 1
         counters[VISITS] += j - i
-        rows = np.int64(stripe_row[block_stripe[block + 1]] - stripe_row[block_stripe[block]])
+        row = np.int64(stripe_row[block_stripe[block]])
+        rows = np.int64(stripe_row[block_stripe[block + 1]]) - row
+        if filtering and block_filter[block] >= 0 and worth_a_filter(min(64, j - i), rows):
+            counters[FILTERED_ROWS] += rows * (j - i)
+            place[0], place[1] = i, 0
+            while place[0] < j:
+                passed = list_passing(filters, block_filter[block], rows, narrow, visits, j, pairs, place)
+                if passed:
+                    passed = keep_matches(
+                        buffer, directory, block, slots, simple, offset, codes, narrow, pairs, passed
+                    )  # fmt: skip
+                if used_sparse + passed > len(sparse):
+                    needs[1] = 2 * len(sparse) + passed
+                    return NEEDS_SPARSE
+                for z in range(0, 2 * passed, 2):
+                    event = np.int64(pairs[z]) - first_event
+                    sparse[used_sparse] = numbers[row + pairs[z + 1]]
+                    used_sparse += 1
+                    if z > 0 and pairs[z] == pairs[z - 2]:
+                        runs[used_runs - 1, 1] += 1
+                    else:
+                        used_runs = add_run(runs, used_runs, heads, tails, event, 1, SPARSE, used_sparse - 1)
+                    room[event] += 1
+            i = j
         while i < j:
             m = min(64, j - i)
             if not worth_a_tile(m, rows):
@@ -237,11 +273,15 @@ def join(
                 continue
             for z in range(m):
                 events[z] = np.int64(visits[i + z] & np.uint64(0xFFFFFFFF))
+            of_events, places = simple, events
+            if told_by_bytes:
+                of_events, places = tile_atoms, numbered
+                expand_bytes(narrow, groups, all_simple, events, m, tile_atoms)
             first_dense = listed_after(block_dense, dense_list, block, all_simple)
             fill_tile(
                 words, first_dense, groups, columns, block_dense, dense_list, block_local, local_group, local_start,
-                local_value, generic, set_offset, set_low, set_high, dense_atoms, all_simple, slots, simple, offset,
-                codes, block, events, m, limits, ranks,
+                local_value, generic, set_offset, set_low, set_high, dense_atoms, all_simple, slots, of_events,
+                places, offset, codes, block, events, m, limits, ranks,
             )  # fmt: skip
             counters[TILES] += 1
             counters[TILE_ROWS] += rows
@@ -297,8 +337,8 @@ def join(
                     used_sparse += dense
                 row += chunk
             clear_tile(
-                words, first_dense, groups, columns, block_dense, dense_list, all_simple, slots, simple, offset, codes, block,
-                events, m,
+                words, first_dense, groups, columns, block_dense, dense_list, all_simple, slots, of_events, places,
+                offset, codes, block, events, m,
             )  # fmt: skip
             i += m
     return 0

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 DEFAULT_OUTPUT_NUMBERS = 1 << 24
 # Large enough that a cluster sees a whole tile of a block of events: 64 MB.
 BITMAP_WORDS = 1 << 23
+SPARSE_NUMBERS = 1 << 24  # as many bytes
+NEEDED = {NEEDS_BITMAPS: "bitmaps", NEEDS_SPARSE: "sparse", NEEDS_RUNS: "runs"}
 SMALLEST_EVENT_BLOCK = 64
 COUNTED_AT_ONCE = 1 << 15  # events
 
@@ -80,6 +82,7 @@ class WorkCounters:
     tile_rows: int  # rows evaluated for up to 64 events at once
     direct_rows: int  # rows evaluated for one event
     words: int  # words or bytes of atoms read
+    filtered_rows: int  # rows passed by filters, 32 at once, for one event
 
 
 def visited_share(segment: Segment, batch: CodedBatch) -> npt.NDArray[np.float64]:
@@ -110,7 +113,7 @@ class SegmentMatcher:
 
     def counters(self) -> WorkCounters:
         """Return the work done since reset_counters."""
-        return WorkCounters(*(int(count) for count in self.workspace.counters[:5]))
+        return WorkCounters(*(int(count) for count in self.workspace.counters[:6]))
 
     def reset_counters(self) -> None:
         self.workspace.counters[:] = 0
@@ -133,7 +136,7 @@ class SegmentMatcher:
             return
         self._busy = True
         try:
-            events = self.layout.lay_out(batch, self.workspace)
+            events = self.layout.lay_out(batch, self.workspace, for_filters=True)
             finish = finisher_of(self.segment, batch, check)
             report = Report(self.segment.section(Section.NUMBERS) if told is None else told, *beside)
             start = 0
@@ -209,26 +212,23 @@ class SegmentMatcher:
     def _join(self, told: npt.NDArray[np.int32], events: EventMatrix, start: int, stop: int) -> int:
         """Evaluate events from start into runs; return the end of the block of events that memory allows."""
         work, segment = self.workspace, self.segment
-        needs = np.zeros(3, np.int64)
-        limit = BITMAP_WORDS
+        needs = np.zeros(5, np.int64)
+        limits = {NEEDS_BITMAPS: BITMAP_WORDS, NEEDS_SPARSE: SPARSE_NUMBERS}
         while True:
             visits, n = self._visits(work, events, start, stop)
             short = join(
                 segment.buffer, segment.directory, told, *events, start, stop, visits, n, work.words,
-                work.results, work.pairs, work.bitmaps, work.sparse, work.runs, work.list_ends, work.tile, work.totals, work.counters, needs,
+                work.results, work.pairs, work.bitmaps, work.sparse, work.runs, work.list_ends, work.tile,
+                work.tile_atoms, work.totals, work.counters, needs,
             )  # fmt: skip
             if short == 0:
                 return stop
-            if short == NEEDS_BITMAPS and needs[0] > limit and stop - start > SMALLEST_EVENT_BLOCK:
-                fitting = int((stop - start) * limit / needs[0]) // 64 * 64
-                work.block_events = max(SMALLEST_EVENT_BLOCK, fitting)
+            need, limit = int(needs[short - 1]), limits.get(short)
+            if limit is not None and need > limit and stop - start > SMALLEST_EVENT_BLOCK:
+                work.block_events = max(SMALLEST_EVENT_BLOCK, (stop - start) * limit // need // 64 * 64)
                 stop = start + min(stop - start, work.block_events)
-            elif short == NEEDS_BITMAPS:
-                work.grow("bitmaps", int(needs[0]))
-            elif short == NEEDS_SPARSE:
-                work.grow("sparse", int(needs[1]))
-            elif short == NEEDS_RUNS:
-                work.grow("runs", int(needs[2]))
+            else:
+                work.grow(NEEDED[short], need)
 
     @property
     def _root_blocks(self) -> int:

@@ -54,17 +54,20 @@ def fill_tile(
     words: Words, first_dense: int, groups: Int32s, columns: Int32s, block_dense: Int32s,
     dense_list: Atoms, block_local: Int32s, local_group: Atoms, local_start: Int32s, local_value: Int32s,
     generic: Int32s, set_offset: Int32s, set_low: Int32s, set_high: Int32s, dense_atoms: int, all_simple: int,
-    slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s, block: int, events: Int32s, m: int, limits: Int32s,
-    ranks: Int32s,
+    slots: Matrix, simple: Atoms, places: Int32s, offset: Int64s, codes: Int32s, block: int, events: Int32s, m: int,
+    limits: Int32s, ranks: Int32s,
 ) -> None:  # fmt: skip
-    """Fill the words of the atoms of a block; first_dense is listed_after of it."""
+    """Fill the words of the atoms of a block; first_dense is listed_after of it.
+
+    simple[places[i]] has the atoms of event i of the tile: the events' own, or those of the tile alone.
+    """
     words[1] = tile_mask(m)
     if first_dense > block_dense[block]:
-        fill_simple_words(words, simple, events, m, all_simple)
+        fill_simple_words(words, simple, places, m, all_simple)
     for z in range(first_dense, block_dense[block + 1]):
         g = np.int64(dense_list[z])
         if g < all_simple:
-            fill_some_simple_words(words, simple, g, events, m)
+            fill_some_simple_words(words, simple, g, places, m)
         else:
             fill_dense_words(words, groups[4 * g : 4 * g + 4], columns, slots, offset, codes, events, m)
     first_value = local_start[block_local[block]]
@@ -80,15 +83,15 @@ def fill_tile(
 @helper
 def clear_tile(
     words: Words, first_dense: int, groups: Int32s, columns: Int32s, block_dense: Int32s,
-    dense_list: Atoms, all_simple: int, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s, block: int,
-    events: Int32s, m: int,
+    dense_list: Atoms, all_simple: int, slots: Matrix, simple: Atoms, places: Int32s, offset: Int64s, codes: Int32s,
+    block: int, events: Int32s, m: int,
 ) -> None:  # fmt: skip
     """Zero what fill_tile set in groups of equalities."""
     if first_dense > block_dense[block]:
-        clear_simple_words(words, simple, events, m, all_simple)
+        clear_simple_words(words, simple, places, m, all_simple)
     for z in range(first_dense, block_dense[block + 1]):
         g = np.int64(dense_list[z])
         if g < all_simple:
-            clear_some_simple_words(words, simple, g, events, m)
+            clear_some_simple_words(words, simple, g, places, m)
         elif groups[4 * g + 1] == EQ:
             clear_dense_words(words, groups[4 * g : 4 * g + 4], columns, slots, offset, codes, events, m)

@@ -25,12 +25,14 @@ class Workspace:
         self.pairs = np.zeros(2 * CHUNK_ROWS + 128, np.int32)
         self.slots = np.zeros(1 << 12, np.int32)  # codes of events, event by event: see events.py
         self.simple = np.zeros(1 << 12, np.uint16)
+        self.narrow = np.zeros(1 << 12, np.uint8)
         self.visits = np.zeros(1 << 14, np.uint64)
         self.spare = np.zeros(1 << 14, np.uint64)
         self.bitmaps = np.zeros(1 << 18, np.uint64)
         self.sparse = np.zeros(1 << 16, np.int32)
         self.runs = np.zeros((1 << 14, RUN_FIELDS), np.int32)
-        self.tile = np.zeros((4, 65), np.int32)  # of one tile: events, limits, ranks, counts
+        self.tile = np.zeros((5, 65), np.int32)  # of one tile: events, limits, ranks, counts, and 0 .. 63
+        self.tile_atoms = np.zeros((64, 32), np.uint16)  # of its events: the atoms that they satisfy
         self.planes = np.zeros(PLANES, np.uint64)  # of one tile, bit by bit: how many rows each event matches
         self.totals = np.zeros(CHUNK_ROWS // 64 + 1, np.int64)  # of each 64 rows of a chunk: the bits of its results
         self.choice = np.zeros((2, CHUNK_ROWS // 64 + 1), np.int32)  # words of a bitmap: with few bits, with many
