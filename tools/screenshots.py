@@ -19,12 +19,13 @@ FOLDER = Path(__file__).parents[1] / "docs" / "web"
 VISITOR, PASSWORD = "visitor", "let me look around"
 DRAFT = "item where category kind of 'bedroom' and price < 40"
 PAGES = {
-    "home": "/", "try": "/try", "schema": "/schema", "types": "/subscribe", "subscribe": f"/subscribe?text={DRAFT}",
+    "home": "/", "try": "/try", "meet": "/meet", "schema": "/schema", "types": "/subscribe", "subscribe": f"/subscribe?text={DRAFT}",
     "publish": "/publish?type=item&example=1", "subscriptions": "/subscriptions", "matches": "/matches",
     "dashboard": "/dashboard", "account": "/account", "webhooks": "/webhooks", "dead-letters": "/dead-letters",
     "operators": "/operators",
 }  # fmt: skip
-IN_DOCS = {"subscribe", "subscriptions", "matches", "dashboard", "schema"}
+IN_DOCS = {"subscribe", "subscriptions", "matches", "dashboard", "schema", "meet"}
+WHOLE = ("dashboard", "subscriptions", "meet")  # shot to their ends
 
 
 def shoot(browser: Browser, url: str, folder: Path, looks: str, names: set[str]) -> None:
@@ -45,7 +46,7 @@ def shoot(browser: Browser, url: str, folder: Path, looks: str, names: set[str])
         if name in names:
             page.goto(path)
             page.wait_for_timeout(2500 if name in ("matches", "dashboard") else 300)
-            page.screenshot(path=folder / f"{prefix}{name}.png", full_page=name in ("dashboard", "subscriptions"))
+            page.screenshot(path=folder / f"{prefix}{name}.png", full_page=name in WHOLE)
     _why(page, folder / f"{prefix}why.png")
     if prefix:
         page.goto("/subscriptions")

@@ -9,6 +9,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
@@ -19,7 +21,20 @@ from tests.service.web.browsing import ADMIN_TOKEN, CHROMIUM
 @pytest.fixture(scope="session")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Give the address of a service."""
-    folder = tmp_path_factory.mktemp("service")
+    with serving(tmp_path_factory.mktemp("service")) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Give the address of a service whose schema has a union."""
+    with serving(tmp_path_factory.mktemp("market"), TOCSIN_SCHEMA="insurance") as found:
+        yield found
+
+
+@contextmanager
+def serving(folder: Path, **settings: str) -> Iterator[str]:
+    """Give the address of a service that lives as long as the block."""
     code = "from tocsin.cli import main; main()"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_")}
     environment |= {
@@ -27,6 +42,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "TOCSIN_ADMIN_TOKEN": ADMIN_TOKEN,
         "TOCSIN_REGISTRATIONS_PER_HOUR": "1000",
         "TOCSIN_LOGINS_PER_MINUTE": "1000",
+        **settings,
     }
     command = [sys.executable, "-c", code, "serve", "--store", str(folder / "store.db"), "--port", "0"]
     process = subprocess.Popen(
@@ -55,6 +71,15 @@ def chromium() -> Iterator[Browser]:
 def context(chromium: Browser, address: str) -> Iterator[BrowserContext]:
     """Give a browser's context of its own, with its own cookies."""
     opened = chromium.new_context(base_url=address)
+    opened.set_default_timeout(15_000)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def market_context(chromium: Browser, market: str) -> Iterator[BrowserContext]:
+    """Give the same at the market."""
+    opened = chromium.new_context(base_url=market)
     opened.set_default_timeout(15_000)
     yield opened
     opened.close()

@@ -13,11 +13,13 @@ from starlette.responses import Response
 
 from tocsin.errors import TocsinError
 from tocsin.language.documents import decode
+from tocsin.language.render import render
+from tocsin.schema import EVENT_TYPE
 from tocsin.schema.examples import load_example
 from tocsin.service.ingest import Incoming
 from tocsin.service.publishing import publish
 from tocsin.service.web.visit import Pages, Visit
-from tocsin.symmetric import Explanation, Matchmaker, Programs, explain
+from tocsin.symmetric import Explanation, Matchmaker, Offer, Programs, Subscriber, explain
 
 pages = Pages()
 MOST_LINES, MOST_BYTES = 20, 32 << 10
@@ -33,12 +35,21 @@ insurance where price <= 700 with name = 'Chris', age = 42, years_ncd = 8
 insurance where price <= 20 * age with name = 'Dora', age = 61, years_ncd = 0"""
 
 
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of those who meet, as the table names it: what it asks of the other side, and what it says of itself."""
+
+    name: str
+    asks: tuple[str, ...]
+    says: dict[str, str]
+
+
 @dataclass
 class Meetings:
     """What came of it: for each offer, what it met; and for each pair why."""
 
-    drivers: list[str] = field(default_factory=list)
-    rows: list[tuple[str, dict[str, Any], list[Explanation]]] = field(default_factory=list)
+    drivers: list[Side] = field(default_factory=list)
+    rows: list[tuple[Side, dict[str, Any], list[Explanation]]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
 
@@ -93,14 +104,28 @@ def attempt(offers: str, drivers: str) -> Meetings:
         try:
             bound.append(maker.bind_subscriber(number, text))
             maker.add(bound[-1])
-            met.drivers.append(text)
+            met.drivers.append(_driver(bound[-1]))
         except TocsinError as error:
             met.errors.append(f"driver {number}: {error}")
     for number, document in enumerate(documents, 1):
         try:
             offer = maker.analyse(decode(document))
             told = maker.match(offer).for_publisher()
-            met.rows.append((document, told, [explain(offer, one, maker.meeting) for one in bound]))
+            pairs = [explain(offer, one, maker.meeting) for one in bound]
+            met.rows.append((_insurer(offer, number), told, pairs))
         except TocsinError as error:
             met.errors.append(f"offer {number}: {error}")
     return met
+
+
+def _driver(subscriber: Subscriber) -> Side:
+    properties = {name.split(".")[-1]: str(value) for name, value in subscriber.properties.items()}
+    name = properties.pop("name", f"driver {subscriber.id}")
+    return Side(name, tuple(render(part.source) for part in subscriber.parts), properties)
+
+
+def _insurer(offer: Offer, number: int) -> Side:
+    said = {name: ", ".join(map(str, values)) for name, values in offer.event.values.items() if name != EVENT_TYPE}
+    name = said.pop("name", f"offer {number}")
+    computed = {one.name: render(one.formula.source) for one in offer.dynamic}
+    return Side(name, tuple(render(rule.source) for rule in offer.rules), said | computed)
