@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tocsin import __version__
-from tocsin.service.models import NotificationTold
+from tocsin.service.models.notifications import NotificationTold
 
 
 def asyncapi_document() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from tocsin.service.access import UNSAFE, rule_of
-from tocsin.service.models import Problem
+from tocsin.service.models.base import Problem
 from tocsin.service.problems import PROBLEM
 
 _WORDS = {

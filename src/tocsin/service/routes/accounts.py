@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from tocsin.broker.times import instant
 from tocsin.service.documents import json_response
-from tocsin.service.models import (
+from tocsin.service.models.accounts import (
     AccountChange,
     AccountsTold,
     AccountTold,

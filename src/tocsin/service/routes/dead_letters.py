@@ -9,7 +9,7 @@ from fastapi import Path, Query, Request
 from starlette.responses import Response
 
 from tocsin.service.documents import dead_letter_document, json_response, receipt_document
-from tocsin.service.models import DeadLettersTold, ReceiptTold
+from tocsin.service.models.events import DeadLettersTold, ReceiptTold
 from tocsin.service.principal import Someone, service_of
 from tocsin.service.refusals import Forbidden
 from tocsin.service.routes.router import guarded

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from tocsin.service import drafts
 from tocsin.service.documents import json_response
-from tocsin.service.models import (
+from tocsin.service.models.subscriptions import (
     BackfillJobTold,
     BackfillTold,
     DraftBackfill,

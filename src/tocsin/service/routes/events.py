@@ -10,7 +10,7 @@ from starlette.responses import Response
 from tocsin.service import publishing
 from tocsin.service.documents import json_response
 from tocsin.service.ingest import CLOUDEVENT, CLOUDEVENTS, JSON, NDJSON, read_events
-from tocsin.service.models import BatchTold, DryRunTold, ReceiptTold
+from tocsin.service.models.events import BatchTold, DryRunTold, ReceiptTold
 from tocsin.service.principal import Principal, Someone, service_of
 from tocsin.service.routes.router import guarded
 

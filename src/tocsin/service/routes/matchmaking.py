@@ -10,7 +10,14 @@ from starlette.responses import Response
 
 from tocsin.errors import UnknownOffer
 from tocsin.service.documents import json_response
-from tocsin.service.models import MeetingTold, MeetRequest, OfferQuery, OffersFoundTold, OffersTold, ProgramsTold
+from tocsin.service.models.matchmaking import (
+    MeetingTold,
+    MeetRequest,
+    OfferQuery,
+    OffersFoundTold,
+    OffersTold,
+    ProgramsTold,
+)
 from tocsin.service.principal import Someone, service_of
 from tocsin.service.refusals import NotFound
 from tocsin.service.routes.router import guarded

@@ -12,7 +12,8 @@ from tocsin.broker.union_types import two_sided
 from tocsin.errors import TocsinError
 from tocsin.service import reading
 from tocsin.service.documents import json_response, notification_document, page_document
-from tocsin.service.models import Acknowledgement, Consumer, NotificationsTold, WhyTold
+from tocsin.service.models.base import Consumer
+from tocsin.service.models.notifications import Acknowledgement, NotificationsTold, WhyTold
 from tocsin.service.principal import Someone, service_of
 from tocsin.service.problems import problem_of
 from tocsin.service.push import web_socket

@@ -6,7 +6,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from tocsin.service.documents import json_response
-from tocsin.service.models import OperatorsTold
+from tocsin.service.models.operators import OperatorsTold
 from tocsin.service.principal import service_of
 from tocsin.service.routes.router import guarded
 

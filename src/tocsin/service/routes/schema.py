@@ -16,7 +16,7 @@ from tocsin.schema.files import dumps
 from tocsin.schema.json_schema import json_schema
 from tocsin.service import schema_changes
 from tocsin.service.documents import json_response
-from tocsin.service.models import Extensions, ExtensionTold, SchemaHistoryTold
+from tocsin.service.models.schema import Extensions, ExtensionTold, SchemaHistoryTold
 from tocsin.service.principal import service_of
 from tocsin.service.refusals import NotFound
 from tocsin.service.routes.etags import etag, expected

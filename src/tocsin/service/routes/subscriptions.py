@@ -14,14 +14,14 @@ from tocsin.errors import LeaseEnded
 from tocsin.service import drafts, subscribing
 from tocsin.service.documents import json_response, subscribed_document, subscription_document
 from tocsin.service.ingest import NDJSON
-from tocsin.service.models import (
+from tocsin.service.models.base import LeaseSeconds
+from tocsin.service.models.subscriptions import (
     DeliveryRuleBody,
     DryPlanTold,
     EndedTold,
     ExplainRequest,
     ExplanationTold,
     Expression,
-    LeaseSeconds,
     NewSubscription,
     PlanTold,
     Renewal,

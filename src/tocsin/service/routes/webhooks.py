@@ -10,7 +10,14 @@ from starlette.responses import Response
 from tocsin.broker.times import instant
 from tocsin.service import hooks
 from tocsin.service.documents import json_response
-from tocsin.service.models import DeliveriesTold, DeliveryTold, NewWebhook, RetryRequest, WebhooksTold, WebhookTold
+from tocsin.service.models.notifications import (
+    DeliveriesTold,
+    DeliveryTold,
+    NewWebhook,
+    RetryRequest,
+    WebhooksTold,
+    WebhookTold,
+)
 from tocsin.service.principal import Someone, service_of
 from tocsin.service.refusals import BadRequest
 from tocsin.service.routes.router import guarded

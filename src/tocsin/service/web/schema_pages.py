@@ -11,7 +11,14 @@ from tocsin.broker.times import instant
 from tocsin.errors import TocsinError
 from tocsin.schema import HierarchicalDomain, Schema
 from tocsin.service import schema_changes
-from tocsin.service.models import AddAttribute, AddDomain, AddEventType, AttributeEntry, ExtendEventType, Extension
+from tocsin.service.models.schema import (
+    AddAttribute,
+    AddDomain,
+    AddEventType,
+    AttributeEntry,
+    ExtendEventType,
+    Extension,
+)
 from tocsin.service.web.picture import picture_of
 from tocsin.service.web.visit import Pages, Visit
 
