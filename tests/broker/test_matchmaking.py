@@ -276,3 +276,26 @@ def test_a_stored_subscription_that_means_nothing_any_more_is_told_and_the_other
         assert "1 subscriptions with properties match nothing" in caplog.text
         (found,) = broker.dry_run([A2])
         assert [one.subscription for one in found.reached] == [ids[0], ids[2]]
+
+
+def test_a_broker_follows_the_file_of_its_programs(place: Path, tmp_path: Path) -> None:
+    file = tmp_path / "programs.toml"
+    entry = (
+        '[programs.price]\nversion = {}\nparameters = {{ age = "int" }}\nreturns = "float"\nexpression = "{} * age"\n'
+    )
+    file.write_text(entry.format(1, 10))
+    offer = {**A2, "dynamic": {"price": "program('price', age)"}, "ttl_seconds": 60}
+    with Broker.open(place, schema=SCHEMA, programs=file) as broker:
+        broker.subscribe(Q2, owner="bob")
+        broker.publish(offer)
+        assert [one.event["price"] for one in broker.matchmaking.query(Q2)] == [480.0]
+        file.write_text(entry.format(2, 11))
+        broker.publish(offer)
+        assert told(broker, "bob") == [("Company B", 480.0), ("Company B", 528.0)]
+        assert [one.event["price"] for one in broker.matchmaking.query(Q2)] == [528.0, 528.0]
+        assert [one.version for one in broker.matchmaking.programs] == [2]
+        file.write_text("[programs]\n")
+        with pytest.raises(EventRejected, match="price"):
+            broker.publish(offer)
+        assert broker.matchmaking.query(Q2) == []
+        assert broker.matchmaking.unusable == 2

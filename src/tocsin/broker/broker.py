@@ -66,7 +66,7 @@ from tocsin.schema import Event, Schema
 from tocsin.store import Store, accounts, letters, schema_history, subscriptions
 from tocsin.store.clock import MachineClock
 from tocsin.store.schema_history import SchemaVersion
-from tocsin.symmetric.program_files import open_programs
+from tocsin.symmetric.program_files import ProgramsFile
 from tocsin.symmetric.programs import Programs
 
 if TYPE_CHECKING:
@@ -108,10 +108,11 @@ class Broker:
         `matching` says who matches events, this broker or the pipeline; None leaves it as it was. `index` is the
         folder of the index; beside the file by default, None with PostgreSQL keeps it in memory. `operators` are those
         that subscriptions may call: a registry, or what operators/registries.py takes; `programs` those that offers
-        may: as objects, or a file of them (symmetric/program_files.py). `sweep=False` leaves sweeping to explicit calls
+        may: as objects, or a file of them, which is followed (symmetric/program_files.py). `sweep=False` leaves sweeping to explicit calls
         of `sweep`. Raises StoreError and SchemaError.
         """
-        registry, desk = open_registry(operators), OfferDesk(open_programs(programs))
+        followed = ProgramsFile(programs) if isinstance(programs, str | Path) else programs
+        registry, desk = open_registry(operators), OfferDesk(followed)
         store = Store.open(place, machine=machine, accept_clock=accept_clock)
         try:
             live = open_index(store, engine, index, registry, programs=desk.programs)

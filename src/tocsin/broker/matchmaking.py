@@ -62,6 +62,7 @@ class Matchmaking:
         self._core, self._take = core, take
         self._lock = threading.Lock()
         self._schema: Schema | None = None
+        self._generation = -1  # of the programs
         self._books: dict[str, OfferBook] = {}
         self._ends: dict[int, tuple[str, int]] = {}  # seq -> event type and end
         self._seq = 0
@@ -93,8 +94,10 @@ class Matchmaking:
     def _follow(self, schema: Schema) -> int:
         """Take in the offers that are new, let go of those that ended; return the time."""
         now = self._core.store.now_us()
-        if schema is not self._schema:
+        generation = self.programs.generation
+        if schema is not self._schema or generation != self._generation:
             self._schema, self._books, self._ends, self._seq = schema, {}, {}, 0
+            self._generation = generation
         with self._core.store.read() as connection:
             for one in offers.live_offers(connection, now, after_seq=self._seq):
                 self._add(one, schema)
@@ -148,7 +151,8 @@ class Matchmaking:
 
     @property
     def programs(self) -> Programs:
-        """The programs that offers may call."""
+        """The programs that offers may call, as they are now."""
+        self._core.desk.follow()
         return self._core.desk.programs
 
 
@@ -205,6 +209,7 @@ def explain_stored(core: Core, owner: str, seq: int, subscription: int) -> Expla
 
 def explain_pair(core: Core, document: Mapping[str, Any], kept: StoredSubscription) -> Explanation:
     """Return why an offer and a stored subscription match, or which side refuses; raises EventRejected, BindError."""
+    core.desk.follow()
     offer = core.desk.analyse(document, core.schema)
     (name,) = offer.event.types
     meeting = meetings(core.schema)[name]

@@ -23,6 +23,7 @@ from tocsin.schema import EVENT_TYPE, Event, Schema
 from tocsin.symmetric.analysis import Analysis
 from tocsin.symmetric.meeting import Meeting
 from tocsin.symmetric.offer import Offer
+from tocsin.symmetric.program_files import ProgramsFile
 from tocsin.symmetric.programs import Programs
 from tocsin.symmetric.two_sided import is_offer
 from tocsin.symmetric.unions import meetings
@@ -43,13 +44,20 @@ class OfferEvent(Event):
 class OfferDesk:
     """Judges offers; it remembers the texts of their rules and formulas. Safe to share among threads."""
 
-    def __init__(self, programs: Programs | None = None) -> None:
-        self.programs = programs or Programs()
+    def __init__(self, programs: Programs | ProgramsFile | None = None) -> None:
+        self._file = programs if isinstance(programs, ProgramsFile) else None
+        self.programs = programs.programs if isinstance(programs, ProgramsFile) else programs or Programs()
         self._lock = threading.Lock()
         self._analyses: dict[str, Analysis] = {}  # by event type
 
+    def follow(self) -> None:
+        """Take up what is new in the file of programs, where they come from one."""
+        if self._file is not None:
+            self._file.follow()
+
     def admit(self, raw: Mapping[str, Any], schema: Schema) -> OfferEvent:
         """Return an offer; raises EventRejected with all that is wrong."""
+        self.follow()
         document = {key: value for key, value in raw.items() if key != "ttl_seconds"}
         ttl_us = _ttl_us(raw.get("ttl_seconds", 0))
         with self._lock:

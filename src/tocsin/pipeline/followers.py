@@ -42,7 +42,7 @@ class Follower:
         programs: str | None = None,
     ) -> None:
         store, registry, self._programs = open_store(place), open_registry(operators), ProgramsFile(programs)
-        desk = OfferDesk(self._programs.programs)
+        desk = OfferDesk(self._programs)
         live = open_index(store, engine, folder, registry, programs=desk.programs, read_only=True)
         self._core = Core(store, live, BrokerSettings(), registry, desk)
         self._core.refresh()

@@ -32,15 +32,13 @@ def start_ingest_query(
     programs: str | None = None,
 ) -> StreamingQuery:
     """Start storing what a source of sources.py brings; offers among it are judged with the programs of a file."""
-    known = ProgramsFile(programs)
-    desk = OfferDesk(known.programs)
+    desk = OfferDesk(ProgramsFile(programs))
 
     def store_events(rows: DataFrame, batch: int) -> None:
         reach("pipeline.after-offsets")
         started = time.perf_counter()
         events = incoming_of(rows.toArrow())
         reach("pipeline.before-sink")
-        known.follow()
         done = ingest(open_store(store), name, events, wait_for_schema_seconds=wait_for_schema_seconds, desk=desk)
         reach("pipeline.after-sink")
         meter.record(BatchReport(NAME, batch, 0, 0, done.dead_letters, time.perf_counter() - started))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import threading
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -60,7 +61,7 @@ def open_programs(given: Programs | str | Path | None) -> Programs:
 
 
 class ProgramsFile:
-    """The programs of a file that may be written anew while they are used; the workers of the pipeline follow it so.
+    """The programs of a file that may be written anew while they are used, by brokers and by the pipeline's workers.
 
     What the file says counts: another version of a program takes the old one's place, and the cache lets go of the old
     one's results; one that is not there any more is removed. A file that cannot be read, because it is half written,
@@ -69,16 +70,20 @@ class ProgramsFile:
 
     def __init__(self, path: str | Path | None) -> None:
         """Read the file; None has no programs, for ever. Raises FileError."""
+        self._lock = threading.Lock()
         self._path = None if path is None else Path(path)
         self._stamp = self._stamp_now()
         self.programs = open_programs(path)
 
     def follow(self) -> None:
-        """Look at the file, and take up what is new."""
-        stamp = self._stamp_now()
-        if stamp is None or stamp == self._stamp:
-            return
-        self._stamp = stamp
+        """Look at the file, and take up what is new. Safe to ask from any thread."""
+        with self._lock:
+            stamp = self._stamp_now()
+            if stamp is not None and stamp != self._stamp:
+                self._stamp = stamp
+                self._take_up()
+
+    def _take_up(self) -> None:
         try:
             found = {program.name: program for program in open_programs(self._path)}
         except FileError as error:
@@ -89,8 +94,7 @@ class ProgramsFile:
             if new is None:
                 self.programs.remove(known.name)
             elif new.version != known.version:
-                self.programs.remove(known.name)
-                self.programs.register(new)
+                self.programs.replace(new)
             elif new.signature != known.signature:
                 log.warning("program %s has changed, but not its version %d: the old one stays", new.name, new.version)
         for new in found.values():

@@ -84,6 +84,10 @@ class Programs:
         old = self._programs.get(program.name)
         if old is not None and program.version <= old.version:
             raise DuplicateName(f"version {old.version} of program", program.name)
+        self.replace(program)
+
+    def replace(self, program: Program) -> None:
+        """Hold a program in place of any other version of it, also a newer one."""
         self._programs[program.name] = program
         self.generation += 1
         self.cache.invalidate(program.name)
