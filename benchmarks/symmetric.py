@@ -2,9 +2,9 @@
 
     python -m benchmarks.symmetric --sizes 100000,1000000
 
-The matchmaker against (a) the naive two-sided loop, which is the definition, (b) DuckDB over one row per subscriber, and
-(c) itself without rule indexes and without cache; then the cache of program results at several hit rates. Answers are compared before
-anything is timed. Raw times go to results/symmetric.jsonl; `--report` makes the plot and table of docs/symmetric.md.
+The matchmaker, offer by offer and in batches, against (a) the naive two-sided loop, which is the definition, (b) DuckDB over
+one row per subscriber, and (c) itself without rule indexes and without cache; then the cache of program results at several
+hit rates. Answers are compared before anything is timed. Raw times go to results/symmetric.jsonl; `--report` makes the plot and table of docs/symmetric.md.
 """
 
 from __future__ import annotations
@@ -13,94 +13,20 @@ import argparse
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from benchmarks.results import store, stored
+from benchmarks.symmetric_duck import BATCHES, Duck
+from benchmarks.symmetric_world import SCHEMA, offers, programs, subscribers
 from tocsin.language.formula import FLOAT, INT
-from tocsin.schema import EnumeratedDomain, EventType, NumericDomain, Schema, TextDomain, TypeAttribute, Union
 from tocsin.symmetric import Matchmaker, Program, ProgramCache, Programs, decide, load_subscribers
 from tocsin.symmetric.batch import Batches
 from tocsin.symmetric.load import Loader
 from tocsin.symmetric.stages import Stages
-
-COVERS = ("Third party", "Basic", "Part", "Full")
-PRICE = "case when years_ncd > 7 then 300 + (90 - age) * 4 else 500 + (90 - age) * 6 end"
-_ENTRIES = {
-    "insurance": ("name", "cover", "deductible", "price"),
-    "driver": ("age", "years_ncd", "region", "income", "km"),
-}
-SCHEMA = Schema(
-    {
-        "text": TextDomain(name="text"),
-        "cover": EnumeratedDomain(name="cover", values=COVERS),
-        "int": NumericDomain(name="int", type="int"),
-        "float": NumericDomain(name="float"),
-    },
-    {
-        **{"name": "text", "cover": "cover", "deductible": "int", "price": "float"},
-        **{"age": "int", "years_ncd": "int", "region": "text", "income": "float", "km": "int"},
-    },
-    {name: EventType(name, tuple(map(TypeAttribute, entries))) for name, entries in _ENTRIES.items()},
-    unions={"auto": Union("auto", "insurance", "driver")},
-)
-
-
-def subscribers(size: int, seed: int = 1) -> Iterable[dict[str, Any]]:
-    """Yield subscribers: three predicates on the offer, one of them on the dynamic price; five properties."""
-    draw = random.Random(seed)
-    for id in range(size):
-        age = draw.randint(18, 89)
-        yield {
-            "id": id,
-            "predicates": [
-                ["cover", "=", draw.choice(COVERS)],
-                ["deductible", "<=", draw.randrange(0, 2000, 50)],
-                ["price", "<=", draw.randrange(300, 1200, 10)],
-            ],
-            "properties": {
-                "age": age,
-                "years_ncd": draw.randint(0, min(40, age - 18)),
-                "region": f"r{draw.randrange(200)}",
-                "income": draw.randrange(10_000, 150_000) + 0.5,
-                "km": draw.randrange(40_000),
-            },
-        }
-
-
-def offers(count: int, seed: int = 2) -> list[dict[str, Any]]:
-    """Return offers with two rules, on two of the five properties; each alone leaves about 1 in 200 to 1 in 4."""
-    draw = random.Random(seed)
-
-    def rule(name: str) -> str:
-        match name:
-            case "age":
-                return f"age between {(low := draw.randint(18, 80))} and {low + draw.randint(0, 15)}"
-            case "years_ncd":
-                return f"years_ncd >= {draw.randint(12, 35)}"
-            case "region":
-                return f"region = 'r{draw.randrange(200)}'"
-            case "income":
-                return f"income >= {draw.randrange(110_000, 149_000)}"
-            case _:
-                return f"km < {draw.randrange(200, 10_000)}"
-
-    names = ("age", "years_ncd", "region", "income", "km")
-    return [
-        {
-            "event": {"name": "A", "cover": draw.choice(COVERS), "deductible": draw.randrange(0, 2000, 50)},
-            "rules": [rule(name) for name in draw.sample(names, 2)],
-            "dynamic": {"price": "program('auto_price', age, years_ncd)"},
-        }
-        for _ in range(count)
-    ]
-
-
-def programs(**options: Any) -> Programs:
-    return Programs([Program("auto_price", 1, {"age": INT, "years_ncd": INT}, FLOAT, expression=PRICE)], **options)
 
 
 def filled(size: int, **options: Any) -> Matchmaker:
@@ -121,79 +47,6 @@ def seconds_each(work: Callable[[Any], Any], items: list[Any]) -> list[float]:
     return times
 
 
-class Duck:
-    """DuckDB with one row per subscriber, on all cores: the formulation that is fastest counts.
-
-    single     a statement an offer, its rules in the text, over the table as it comes
-    clustered  the same over the table in the order of cover and deductible, so that row groups are skipped
-    batch      all offers as a table of intervals, joined with the subscribers in one statement; only offers whose rules
-               are known intervals can be written so
-    """
-
-    def __init__(self, size: int) -> None:
-        import duckdb
-        import pyarrow as pa
-
-        columns: dict[str, list[Any]] = {}
-        for one in subscribers(size):
-            row = {
-                "id": one["id"], "cover": one["predicates"][0][2], "deductible": one["predicates"][1][2],
-                "price": one["predicates"][2][2], **one["properties"],
-            }  # fmt: skip
-            for name, value in row.items():
-                columns.setdefault(name, []).append(value)
-        self.connection = duckdb.connect()
-        self.connection.register("given", pa.table(columns))
-        self.connection.execute("create table subs as select * from given")
-        self.connection.execute("create table clustered as select * from subs order by cover, deductible")
-
-    def match(self, offer: dict[str, Any], table: str = "subs") -> Any:
-        event = offer["event"]
-        where = " and ".join(f"({rule})" for rule in offer["rules"])
-        return self.connection.execute(
-            f"select id, computed from (select id, price, {PRICE} as computed from {table} "
-            f"where cover = ? and deductible >= ? and {where}) where computed <= price",
-            [event["cover"], event["deductible"]],
-        ).fetchnumpy()
-
-    def match_clustered(self, offer: dict[str, Any]) -> Any:
-        return self.match(offer, "clustered")
-
-    def match_batch(self, asked: list[dict[str, Any]]) -> Any:
-        import pyarrow as pa
-
-        self.connection.register("offers", pa.Table.from_pylist([intervals(at, one) for at, one in enumerate(asked)]))
-        within = " and ".join(f"{name} between {name}_low and {name}_high" for name in ("age", "years_ncd", "km"))
-        return self.connection.execute(
-            f"select number, id, computed from (select number, id, s.price, {PRICE} as computed from offers o "
-            "join clustered s on s.cover = o.cover and s.deductible >= o.deductible "
-            f"and {within} and income >= income_low and (wanted is null or region = wanted)) where computed <= price"
-        ).fetchnumpy()
-
-
-def intervals(at: int, offer: dict[str, Any]) -> dict[str, Any]:
-    """Return an offer as a row of intervals, for the batch join."""
-    row: dict[str, Any] = {"number": at, "cover": offer["event"]["cover"], "deductible": offer["event"]["deductible"]}
-    for name in ("age", "years_ncd", "km"):
-        row |= {f"{name}_low": -(10**9), f"{name}_high": 10**9}
-    row |= {"income_low": -1.0, "wanted": None}
-    for rule in offer["rules"]:
-        match rule.replace("'", "").split():
-            case [name, "between", low, "and", high]:
-                row |= {f"{name}_low": int(low), f"{name}_high": int(high)}
-            case ["income", ">=", low]:
-                row["income_low"] = float(low)
-            case [name, ">=", low]:
-                row[f"{name}_low"] = int(low)
-            case [name, "<", high]:
-                row[f"{name}_high"] = int(high) - 1
-            case ["region", "=", region]:
-                row["wanted"] = region
-            case _:
-                raise AssertionError(rule)
-    return row
-
-
 def price(age: int, years_ncd: int) -> float:
     """The program as a Python callable."""
     return 300.0 + (90 - age) * 4 if years_ncd > 7 else 500.0 + (90 - age) * 6
@@ -204,40 +57,90 @@ def callables(cache: ProgramCache) -> Programs:
     return Programs([Program("auto_price", 1, parameters, FLOAT, callable=price, time_limit_seconds=60)], cache=cache)
 
 
-def measure(size: int, events: int, naive_events: int) -> None:
+def measure(size: int, events: int, naive_events: int, threads: int) -> None:
     """Measure everything at one size and store it."""
     asked, fresh = offers(events), offers(events, seed=3)  # the timed offers' texts were never seen before
     start = time.perf_counter()
     matchmaker = filled(size)
     load_seconds = time.perf_counter() - start
     duck = Duck(size)
-    for offer in asked:  # builds the indexes, and checks the answers
-        found = {match.id: match.values["price"] for match in matchmaker.match(offer).notifications()}
-        for answer in (duck.match(offer), duck.match_clustered(offer)):
-            assert found == dict(zip(answer["id"].tolist(), answer["computed"].tolist(), strict=True)), offer
-    joined = duck.match_batch(asked)
-    assert len(joined["id"]) == sum(len(matchmaker.match(offer).ids) for offer in asked)
-    figures: dict[str, Any] = {"subscribers": size, "events": events, "load_seconds": load_seconds}
+    check(matchmaker, duck, asked)
+    figures: dict[str, Any] = {"subscribers": size, "events": events, "load_seconds": load_seconds, "threads": threads}
     figures["naive"] = measure_naive(matchmaker, asked[:naive_events])
-    figures["engine"] = seconds_each(matchmaker.match, fresh)
+    figures["match"] = seconds_each(matchmaker.match, fresh)
     figures["rules_first"] = matchmaker.work.rules_first / matchmaker.work.offers
     figures["matches"] = matchmaker.work.matches / matchmaker.work.offers
+    batches = [offers(events, seed=seed) for seed in range(10, 10 + BATCH_TURNS)]
+    figures["match_all"] = [share(lambda one: matchmaker.match_all(one, threads=threads), one) for one in batches]
+    analysed = [[matchmaker.analyse(one) for one in offers(events, seed=20 + turn)] for turn in range(BATCH_TURNS)]
+    figures["match_all_analysed"] = [
+        share(lambda one: matchmaker.match_all(one, threads=threads), one) for one in analysed
+    ]
+    figures["match_all_one_core"] = [share(matchmaker.match_all, one) for one in analysed]
+    figures["match_all_formulas"] = measure_formulas(matchmaker, events, threads)
     figures["duckdb"] = seconds_each(duck.match, fresh)
     figures["duckdb_clustered"] = seconds_each(duck.match_clustered, fresh)
-    start = time.perf_counter()
-    duck.match_batch(fresh)
-    figures["duckdb_batch"] = [(time.perf_counter() - start) / len(fresh)] * 1
+    for name in BATCHES:
+        figures[f"duckdb_{name}"] = []
+        for one in batches:
+            duck.prepare(one)
+            figures[f"duckdb_{name}"].append(share(lambda _, name=name: duck.match_batch(name), one))
     figures["callable"] = measure_callable(matchmaker, callables(ProgramCache()), fresh, rule_indexes=True)
     figures["unindexed"] = measure_callable(matchmaker, programs(), fresh, rule_indexes=False)
     figures["callable_bare"] = measure_callable(matchmaker, callables(ProgramCache(0, 0)), fresh, rule_indexes=False)
-    store("symmetric", {"kind": "match", **figures})
-    print(size, {name: f"{1e3 * statistics.median(figures[name]):.3f} ms" for name in NAMES if figures[name]})
+    store("symmetric", {"kind": "batches", **figures})
+    print(size, {name: f"{1e3 * statistics.median(figures[name]):.4f} ms" for name in NAMES if figures[name]})
     print(f"load {load_seconds:.1f} s, {figures['matches']:.0f} matches an offer", flush=True)
 
 
+BATCH_TURNS = 5
 NAMES = (
-    "engine", "unindexed", "callable", "callable_bare", "duckdb", "duckdb_clustered", "duckdb_batch", "naive"
+    "match", "match_all", "match_all_analysed", "match_all_one_core", "match_all_formulas", "unindexed", "callable",
+    "callable_bare", "duckdb", "duckdb_clustered", *(f"duckdb_{name}" for name in BATCHES), "naive",
 )  # fmt: skip
+
+
+def check(matchmaker: Matchmaker, duck: Duck, asked: list[dict[str, Any]]) -> None:
+    """Build the indexes, and compare the answers."""
+    wanted = []
+    for at, offer in enumerate(asked):
+        found = {match.id: match.values["price"] for match in matchmaker.match(offer).notifications()}
+        wanted += [(at, id, price) for id, price in found.items()]
+        for answer in (duck.match(offer), duck.match_clustered(offer)):
+            assert found == dict(zip(answer["id"].tolist(), answer["computed"].tolist(), strict=True)), offer
+    wanted.sort()
+    for _ in range(10):  # by then the values of the program are kept
+        together = matchmaker.match_all(asked)
+    told = [(at, one.id, one.values["price"]) for at, each in enumerate(together) for one in each.notifications()]
+    assert sorted(told) == wanted
+    duck.prepare(asked)
+    for name in BATCHES:
+        answer = duck.match_batch(name)
+        pairs = zip(answer["number"].tolist(), answer["id"].tolist(), answer["computed"].tolist(), strict=True)
+        assert sorted(pairs) == wanted, name
+
+
+def share(work: Callable[[list[Any]], Any], batch: list[Any]) -> float:
+    """Return an offer's share of the seconds that a batch takes."""
+    start = time.perf_counter()
+    work(batch)
+    return (time.perf_counter() - start) / len(batch)
+
+
+def measure_formulas(matchmaker: Matchmaker, events: int, threads: int) -> list[float]:
+    """Return the times of analysed batches in which each offer has a formula of its own, so that no values are kept."""
+    draw = random.Random(8)
+
+    def formula() -> str:
+        first, rest = draw.randrange(250, 350), draw.randrange(450, 550)
+        return f"case when years_ncd > 7 then {first} + (90 - age) * 4 else {rest} + (90 - age) * 6 end"
+
+    times = []
+    for turn in range(BATCH_TURNS):
+        batch = [{**one, "dynamic": {"price": formula()}} for one in offers(events, seed=40 + turn)]
+        analysed = [matchmaker.analyse(one) for one in batch]
+        times.append(share(lambda one: matchmaker.match_all(one, threads=threads), analysed))
+    return times
 
 
 def measure_naive(matchmaker: Matchmaker, asked: list[dict[str, Any]]) -> list[float]:
@@ -313,11 +216,23 @@ def report() -> None:
     import matplotlib.pyplot as plt
 
     lines = list(stored("symmetric"))
-    match = {line["subscribers"]: line for line in lines if line["kind"] == "match" and "duckdb_batch" in line}
+    match = {line["subscribers"]: line for line in lines if line["kind"] == "batches"}
     cache = {line["rate"]: line for line in lines if line["kind"] == "cache"}
+    shown = (
+        "match",
+        "match_all",
+        "match_all_analysed",
+        "unindexed",
+        "callable_bare",
+        "duckdb",
+        "duckdb_clustered",
+        "naive",
+    )
+    for line in match.values():  # the best of DuckDB's batches
+        line["duckdb_batch"] = min((line[f"duckdb_{name}"] for name in BATCHES), key=statistics.median)
     with mpl.rc_context({"svg.hashsalt": "tocsin", "svg.fonttype": "none", "font.size": 9}):
         figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6))
-        for name in NAMES:
+        for name in (*shown, "duckdb_batch"):
             points = [(size, 1 / statistics.median(line[name])) for size, line in sorted(match.items()) if line[name]]
             if points:
                 left.plot(*zip(*points, strict=True), marker="o", label=name.replace("_", ", "))
@@ -343,6 +258,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="100000,1000000")
     parser.add_argument("--events", type=int, default=100)
     parser.add_argument("--naive-events", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=2, help="of batches; DuckDB uses all cores")
     parser.add_argument("--cache", action="store_true")
     parser.add_argument("--report", action="store_true")
     given = parser.parse_args()
@@ -350,7 +266,7 @@ def main() -> None:
         report()
         return
     for size in (int(text) for text in given.sizes.split(",") if text):
-        measure(size, given.events, given.naive_events if size <= 100_000 else 0)
+        measure(size, given.events, given.naive_events if size <= 100_000 else 0, given.threads)
     if given.cache:
         measure_cache()
 

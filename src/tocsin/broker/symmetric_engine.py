@@ -97,17 +97,19 @@ class SymmetricEngine(Engine):
 
     def find(self, events: Sequence[Event]) -> tuple[Longs, Longs]:
         self._met = {}
-        positions: list[int] = []
-        ids: list[Any] = []
-        for at, event in enumerate(events):
-            for name in event.types:
-                if name in self._makers:
-                    matched = self._makers[name].match(self._offer(event, name))
-                    if isinstance(event, OfferEvent):
-                        self._met[id(event)] = matched
-                    ids += matched.ids
-                    positions += [at] * len(matched.ids)
-        return np.array(positions, np.int64), np.array(ids, np.int64)
+        positions: list[Longs] = []
+        ids: list[Longs] = []
+        for name, maker in self._makers.items():
+            mine = [(at, event) for at, event in enumerate(events) if name in event.types]
+            answers = maker.match_all(self._offer(event, name) for _, event in mine)
+            for (at, event), matched in zip(mine, answers, strict=True):
+                if isinstance(event, OfferEvent):
+                    self._met[id(event)] = matched
+                positions.append(np.full(len(matched), at, np.int64))
+                ids.append(np.array(matched.ids, np.int64))
+        if not ids:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        return np.concatenate(positions), np.concatenate(ids)
 
     def _offer(self, event: Event, name: str) -> Offer:
         if isinstance(event, OfferEvent):

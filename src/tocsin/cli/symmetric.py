@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import typer
@@ -18,13 +20,14 @@ from tocsin.cli.console import (
 from tocsin.errors import EventRejected, FileError
 
 if TYPE_CHECKING:
-    from tocsin.symmetric import Matchmaker
+    from tocsin.symmetric import Matched, Matchmaker
 
 app = typer.Typer(help="Both sides choose: offers with rules meet subscribers with properties.", no_args_is_help=True)
 
 SUBSCRIBERS = typer.Option(..., help="Subscribers, a line each: JSON, or text with `with age = 42, …`; - for stdin.")
 OFFERS = typer.Option(..., help="Offers, JSONL: event, rules, dynamic; - for standard input.")
 PROGRAMS = typer.Option(None, help="Programs, JSONL: name, version, parameters, returns, expression.")
+TOGETHER = 256  # offers that are read before they are matched
 UNION = typer.Option(None, help="The matchmaking union; the schema's only one by default.")
 
 
@@ -42,24 +45,32 @@ def match(
     Exit code 1: some lines were bad, or some pairs failed; the rest was matched.
     """
     matchmaker, bad = _matchmaker(schema, union, programs, subscribers)
-    for number, document in read_json_lines(offers):
-        try:
-            found = matchmaker.match(document)
-        except EventRejected as error:
-            warn(f"offer line {number}: {error}")
-            bad += 1
-            continue
-        for failure in found.failures:
-            warn(f"offer line {number}, subscriber {failure.id}: {failure.reason}")
-        bad += len(found.failures)
-        matches = [{"id": one.id, "values": dict(one.values)} for one in found.notifications()]
-        if json:
-            print_json({"line": number, "matches": matches, "failures": len(found.failures), "plan": found.plan.why})
-        else:
-            said = (f"{one.id}{_values(dict(one.values))}" for one in found.notifications())
-            print(" ".join(said))
+    lines = read_json_lines(offers)
+    while batch := list(islice(lines, TOGETHER)):
+        analysed = []
+        for number, document in batch:
+            try:
+                analysed.append((number, matchmaker.analyse(document)))
+            except EventRejected as error:
+                warn(f"offer line {number}: {error}")
+                bad += 1
+        answers = matchmaker.match_all((offer for _, offer in analysed), threads=os.cpu_count() or 1)
+        for (number, _), found in zip(analysed, answers, strict=True):
+            bad += _print_matched(number, found, json=json)
     if bad:
         raise typer.Exit(1)
+
+
+def _print_matched(number: int, found: Matched, *, json: bool) -> int:
+    """Print whom the offer of a line met; return how many pairs failed."""
+    for failure in found.failures:
+        warn(f"offer line {number}, subscriber {failure.id}: {failure.reason}")
+    matches = [{"id": one.id, "values": dict(one.values)} for one in found.notifications()]
+    if json:
+        print_json({"line": number, "matches": matches, "failures": len(found.failures), "plan": found.plan.why})
+    else:
+        print(" ".join(f"{one.id}{_values(dict(one.values))}" for one in found.notifications()))
+    return len(found.failures)
 
 
 @app.command("explain")

@@ -6,7 +6,7 @@ programs is looked at before every batch: a program's new version is taken up, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ import msgspec
 from tocsin.errors import EventRejected, ParseError
 from tocsin.schema import Schema
 from tocsin.schema.files import dumps, loads
-from tocsin.symmetric import Matchmaker, load_subscribers
+from tocsin.symmetric import Matched, Matchmaker, Offer, load_subscribers
 from tocsin.symmetric.explain import plain
 from tocsin.symmetric.load import program_from
 
@@ -64,11 +64,7 @@ class SymmetricBatches:
         names = ("offer", "subscriber", "values", "failure")
         for batch in batches:
             market = _opened(self)
-            rows = [
-                row
-                for id, document in zip(batch["id"].to_pylist(), batch["document"].to_pylist(), strict=True)
-                for row in _rows(market, id, document)
-            ]
+            rows = _matched(market, zip(batch["id"].to_pylist(), batch["document"].to_pylist(), strict=True))
             columns = zip(*rows, strict=True) if rows else ((),) * len(names)
             yield pa.RecordBatch.from_arrays([pa.array(column, pa.string()) for column in columns], names=list(names))
 
@@ -112,12 +108,22 @@ def _stamp(path: str) -> tuple[int, int]:
     return facts.st_mtime_ns, facts.st_size
 
 
-def _rows(market: Matchmaker, id: str, document: str) -> Iterator[_Row]:
-    try:
-        found = market.match(msgspec.json.decode(document))
-    except (EventRejected, msgspec.DecodeError) as error:
-        yield id, None, None, str(error)
-        return
+def _matched(market: Matchmaker, offers: Iterable[tuple[str, str]]) -> list[_Row]:
+    """Return the rows of a batch of offers; the bad ones among them first."""
+    rows: list[_Row] = []
+    analysed: list[tuple[str, Offer]] = []
+    for id, document in offers:
+        try:
+            analysed.append((id, market.analyse(msgspec.json.decode(document))))
+        except (EventRejected, msgspec.DecodeError) as error:
+            rows.append((id, None, None, str(error)))
+    answers = market.match_all(offer for _, offer in analysed)
+    for (id, _), found in zip(analysed, answers, strict=True):
+        rows += _rows(id, found)
+    return rows
+
+
+def _rows(id: str, found: Matched) -> Iterator[_Row]:
     for match in found.notifications():
         values: dict[str, Any] = {name: plain(value) for name, value in match.values.items()}
         yield id, str(match.id), msgspec.json.encode(values).decode(), None

@@ -87,6 +87,12 @@ class Batches:
         self.directory = Directory(self.roster)
         self.preparer = Preparer(self.roster, self.directory)
 
+    def make_ready(self, offer: Offer) -> None:
+        """Make what matching the offer needs, the end of its analysis."""
+        self.preparer.ask(offer)
+        for attribute in offer.dynamic:
+            self.stages.computing.of(attribute)
+
     def match(self, offers: Sequence[Offer], *, threads: int = 1) -> list[Matched]:
         """Return whom each offer matches."""
         found: list[Matched] = []
@@ -194,7 +200,8 @@ class Batches:
         blocks = -(-size // (64 * BLOCK))
         if size // 64 * int((stops - first_requests).sum()) < _WORTH_A_THREAD:
             threads = 1
-        edges = np.linspace(0, blocks, min(threads, max(blocks, 1)) + 1).astype(np.int64).tolist()
+        shares = min(threads, max(blocks, 1))
+        edges = [blocks * share // shares for share in range(shares + 1)]
         parts = [
             _Part(self, resolved, first_requests, stops, size, first, last) for first, last in itertools.pairwise(edges)
         ]
@@ -204,9 +211,9 @@ class Batches:
         parts[0].run()
         for one in helpers:
             one.join()
-        counts = sum(part.found.sum(axis=0, dtype=np.int64) for part in parts)
+        counts = np.add.reduce([np.add.reduce(part.found, dtype=np.int64) for part in parts])
         offsets = np.zeros(len(waiting) + 1, np.int64)
-        np.cumsum(counts, out=offsets[1:])
+        counts.cumsum(out=offsets[1:])
         rows = np.empty(offsets[-1], np.int64)
         places = offsets[:-1].copy()
         for part in parts:

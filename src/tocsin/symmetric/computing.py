@@ -23,7 +23,7 @@ from tocsin.symmetric.matched import Work
 from tocsin.symmetric.offer import DynamicAttribute
 from tocsin.symmetric.roster import Roster
 
-MOST_MACHINES = 64
+MOST_MACHINES = 1_024
 MOST_KEPT = 8
 FEWEST_KEPT = 1_000  # rows from which on values are kept
 

@@ -84,7 +84,7 @@ class Matchmaker:
         """Return the offer that a document describes, divided into its parts; raises EventRejected."""
         with self._lock:
             offer = self._analysis.analyse(document)
-            self.batches.preparer.ask(offer)
+            self.batches.make_ready(offer)
             return offer
 
     def advertise(self, id: OfferId, document: Mapping[str, Any]) -> Matched:
