@@ -21,7 +21,7 @@ from tocsin.schema import EventType, NumericDomain, Schema, TextDomain, TypeAttr
 
 MATCHED_SHARE = 0.00866  # of the subscriptions, by an event of the market
 IDS = 3_500_000_000  # found at most by one run over all events
-LIST_IDS = 700_000_000  # written at most by one run to disk: below 2 GB, which its cache takes without waiting
+LIST_IDS = 700_000_000  # written at most by one run: below 2 GB, which the disk's cache takes without waiting
 FILES = 8
 
 
@@ -39,7 +39,7 @@ class World:
 
     @property
     def few(self) -> int:
-        """How many events lists on disk are made of; twice as many in memory."""
+        """How many events lists are made of."""
         return min(self.table.num_rows, int(LIST_IDS / (MATCHED_SHARE * self.subscriptions)))
 
     def first(self, events: int) -> Path:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
 from tocsin.broker import Broker
+from tocsin.demo.cameras import SUBSCRIPTIONS, Cameras, camera_registry
 from tocsin.operators.operator import operator
+from tocsin.operators.operator_matcher import OperatorMatcher
 from tocsin.operators.registry import Registry
 from tocsin.pipeline.stored_matching import MatchStored
 from tocsin.schema import Event, EventType, NumericDomain, Schema, TypeAttribute
 from tocsin.store.events import read_events
+from tocsin.store.notifications import all_blocks
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CAMERAS = "tocsin.demo.cameras:camera_registry"  # where workers of Spark find it
 SCHEMA = Schema(
     {"money": NumericDomain(name="money")}, {"price": "money"}, {"car": EventType("car", (TypeAttribute("price"),))}
 )
@@ -65,3 +73,49 @@ def test_workers_match_operators_of_the_same_registry_as_of_seq(tmp_path: Path, 
         without = MatchStored(place, engine)
         found = next(without(iter([log_of(broker)]))).column("subscriptions").to_pylist()
         assert found == [[], [cheap.id], [cheap.id], []]
+
+
+def test_the_running_pipeline_stores_what_operators_find_as_of_seq(spark: SparkSession, tmp_path: Path) -> None:
+    from tocsin.pipeline.run import Pipeline, PipelineSettings
+
+    place, cameras = str(tmp_path / "store.db"), Cameras(seed=4)
+    raw = [cameras.snapshot(scene, number) for number, scene in enumerate(cameras.scenes(24))]
+    expected: set[tuple[int, int]] = set()
+    with Broker.open(
+        place, schema=cameras.schema, matching="pipeline", operators=camera_registry(), sweep=False
+    ) as broker:
+        live: dict[int, str] = {}
+
+        def subscribe(text: str) -> int:
+            id = broker.subscribe(text, owner="ada").id
+            live[id] = text
+            return id
+
+        def publish(events: list[dict[str, object]]) -> None:
+            matcher = OperatorMatcher(cameras.schema, camera_registry())
+            for id, text in live.items():
+                matcher.subscribe(id, text)
+            for event, receipt in zip(events, broker.publish(events), strict=True):
+                expected.update((receipt.seq, id) for id in matcher.match(cameras.schema.admit(event)))
+
+        first, *others = [subscribe(text) for text in SUBSCRIPTIONS.values()]
+        publish(raw[:12])
+        settings = PipelineSettings(
+            store=place, checkpoint=str(tmp_path / "checkpoint"), until_idle=True, events_per_batch=5, operators=CAMERAS
+        )
+        Pipeline(spark, settings).run()
+        broker.unsubscribe(first, owner="ada")
+        del live[first]
+        publish(raw[12:18])
+        subscribe(SUBSCRIPTIONS[min(SUBSCRIPTIONS)])
+        publish(raw[18:])
+        Pipeline(spark, settings).run()
+        with broker.store.read() as connection:
+            stored = [
+                pair
+                for _, _, _, block in all_blocks(connection)
+                for pair in zip(block.seq.tolist(), block.subscription.tolist(), strict=True)
+            ]
+    assert len(stored) == len(set(stored))
+    assert set(stored) == expected
+    assert {id for _, id in stored} & set(others)

@@ -1,4 +1,4 @@
-"""Raw memory: kernels that read columns of numbers where Arrow has them, by address, and write words at any byte.
+"""Raw memory: kernels that read columns of numbers where Arrow has them, by address, and write numbers in few bits.
 
 Thirty columns as thirty arrays would be thirty calls of a kernel; their addresses are one array and one call.
 """
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Int64s = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
+_i64 = ir.IntType(64)
 
 
 @intrinsic
@@ -50,14 +51,37 @@ def word_at(typing: Any, address: Any) -> Any:
 
 
 @intrinsic
-def put_word(typing: Any, address: Any, word: Any) -> Any:
-    """Write 8 bytes from an address on, which need not be a multiple of 8."""
+def pack_8(typing: Any, source: Any, width: Any, target: Any) -> Any:
+    """Write the 8 int32 from source on in `width` bits each, a multiple of four, from target on; and up to 7 bytes more.
+
+    Two numbers fill whole bytes. All four pairs are put together at once; each is then stored as eight bytes, of which
+    the next pair overwrites what is too much.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(args[1], builder.inttoptr(args[0], ir.IntType(64).as_pointer()), align=1)
+        start, bits, out = args
+        four = ir.VectorType(_i64, 4)
+        words = builder.load(builder.inttoptr(start, four.as_pointer()), align=4)
+        shift = _splat(builder, bits)
+        low = builder.and_(words, _splat(builder, ir.Constant(_i64, 0xFFFFFFFF)))
+        high = builder.lshr(words, _splat(builder, ir.Constant(_i64, 32)))
+        pairs = builder.or_(low, builder.shl(high, shift))
+        step = builder.lshr(bits, ir.Constant(_i64, 2))
+        for lane in range(4):
+            pair = builder.extract_element(pairs, ir.Constant(ir.IntType(32), lane))
+            builder.store(pair, builder.inttoptr(out, _i64.as_pointer()), align=1)
+            out = builder.add(out, step)
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.uint64), generate
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+def _splat(builder: Any, value: Any) -> Any:
+    """Return a vector of four times the value."""
+    four = ir.VectorType(_i64, 4)
+    one = builder.insert_element(ir.Constant(four, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
+    lanes = ir.Constant(ir.VectorType(ir.IntType(32), 4), [ir.Constant(ir.IntType(32), 0)] * 4)
+    return builder.shuffle_vector(one, one, lanes)
 
 
 @intrinsic
@@ -93,9 +117,11 @@ if config.DISABLE_JIT:
         """Return the 8 bytes from an address on as one number."""
         return np.uint64(ctypes.c_uint64.from_address(int(address)).value)
 
-    def put_word(address: int, word: np.uint64) -> None:
-        """Write 8 bytes from an address on."""
-        ctypes.c_uint64.from_address(int(address)).value = int(word)
+    def pack_8(source: int, width: int, target: int) -> None:
+        """Write 8 int32 in `width` bits each."""
+        for pair in range(4):
+            low, high = (int(int32_at(source, 2 * pair + z)) for z in range(2))
+            ctypes.c_uint64.from_address(int(target) + pair * int(width) // 4).value = low | high << int(width)
 
     def int32_at(address: int, index: int) -> int:
         """Return the index-th int32 from an address on."""

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.index.jit import helper, kernel, lean_kernel
-from tocsin.index.raw_memory import int32_at, put_word, word_at
+from tocsin.index.raw_memory import int32_at, pack_8
 
 Bytes = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
@@ -76,22 +76,13 @@ def put_levels(offset: Int64s, state: Int64s, repetition: Bytes, definition: Byt
 def pack(numbers: int, count: int, width: int, out: Bytes, address: int, p: int) -> int:
     """Write `count` numbers (int32, from an address on) in `width` bits each, a multiple of four; return the new end.
 
-    `out` lies at `address`. Two numbers fill whole bytes, so that each pair is one store of eight bytes, of which the
-    next one overwrites what is too much. What is left of eights follows number by number.
+    `out` lies at `address`. What is left of eights follows number by number.
     """
     eights = count >> 3
     if eights:
         p = put_varint(out, p, eights << 1 | 1)
-        source, target, step = np.int64(numbers), np.int64(address + p), np.int64(width >> 2)
-        low, shift, half = np.uint64(0xFFFFFFFF), np.uint64(width), np.uint64(32)
-        for _ in range(eights):
-            a, b, c, d = word_at(source), word_at(source + 8), word_at(source + 16), word_at(source + 24)
-            put_word(target, (a & low) | (a >> half) << shift)
-            put_word(target + step, (b & low) | (b >> half) << shift)
-            put_word(target + 2 * step, (c & low) | (c >> half) << shift)
-            put_word(target + 3 * step, (d & low) | (d >> half) << shift)
-            source += 32
-            target += 4 * step
+        for i in range(eights):
+            pack_8(np.int64(numbers) + 32 * i, width, np.int64(address) + p + i * width)
         p += eights * width
     for i in range(eights << 3, count):
         p = put_varint(out, p, 1 << 1)

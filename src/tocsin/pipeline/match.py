@@ -160,7 +160,7 @@ def _prepared(events: DataFrame, event: list[Column], beside: Sequence[str], par
     """Return the columns that go to the workers, each once, spread or sent to every shard as was decided."""
     from pyspark.sql import functions
 
-    have = {events.select(column).columns[0] for column in event}
+    have = set(events.select(*event).columns)
     columns = [*event, *(events[f"`{name}`"] for name in dict.fromkeys(beside) if name not in have)]
     prepared = events.select(*columns)
     if partitioning.shards:
