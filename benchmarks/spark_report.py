@@ -5,6 +5,7 @@ Made from the newest stored results of each kind; what was not measured is left 
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,10 @@ def throughput(rows: list[Row]) -> str:
     )
     first, *others = row["lists_seconds"]
     cold = f"they took {min(others):.1f} to {max(others):.1f} s, and the first, into memory that the host had to give first, {first:.1f} s"
+    middle = row["lists_matches_per_second"] * min(others) / statistics.median(others)
+    usual = (
+        f"the median of them makes {millions(middle)} ids/s, or {share(middle / (bare * matches))} of the bare engine"
+    )
     disk, memory = (row[f"{place}_one_core_bytes_per_second"] / 1e9 for place in ("disk", "memory"))
     return f"""
 {table(head, lines)}
@@ -122,7 +127,8 @@ def throughput(rows: list[Row]) -> str:
 
 An id takes {row["lists_bytes_per_id"]:.2f} bytes, with the dictionary. Writing blocks and nothing else runs at {disk:.1f} GB/s into the
 disk's cache on one core, and at {memory:.1f} GB/s into a folder in memory. The best of {len(row["lists_seconds"]) - 1} runs counts, each of about
-{row["lists_events"] * matches * row["lists_bytes_per_id"] / 1e9:.1f} GB, which the disk's cache takes without waiting; {cold}.
+{row["lists_events"] * matches * row["lists_bytes_per_id"] / 1e9:.1f} GB, which the disk's cache takes without waiting: {usual};
+{cold}.
 A disk that has to take more than its cache holds is slower, and then it is the limit. About 0.3 s of a run is Spark's own,
 however few events there are.
 """
@@ -216,17 +222,21 @@ def draw(rows: list[Row]) -> None:
     mpl.rcParams["svg.hashsalt"] = "tocsin"  # the same results give the same file
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(2, 2, figsize=(9, 7))
+    largest = max((row["subscriptions"] for row in of(rows, "throughput")), default=0)
+    at_largest = [row for row in rows if row["subscriptions"] == largest]
     panels = [
         ("subscriptions", of(rows, "throughput", "sizes"), "log"),
-        ("rows_per_batch", of(rows, "batches"), "log"),
-        ("cores", of(rows, "throughput", "cores"), "linear"),
-        ("executors", of(rows, "executors"), "linear"),
+        ("rows_per_batch", of(at_largest, "batches"), "log"),
+        ("cores", of(at_largest, "throughput", "cores"), "linear"),
+        ("executors", of(at_largest, "executors"), "linear"),
     ]
-    for axis, (key, found, scale) in zip(axes.flat, panels, strict=True):
-        largest = max((row["subscriptions"] for row in of(rows, "throughput")), default=0)
-        if key in ("cores", "executors"):
-            found = [row for row in found if row["subscriptions"] == largest]
+    panels = [panel for panel in panels if panel[1]]
+    if not panels:
+        return
+    figure, axes = plt.subplots(-(-len(panels) // 2), 2, figsize=(9, 7), squeeze=False)
+    for axis in axes.flat[len(panels) :]:
+        axis.set_axis_off()
+    for axis, (key, found, scale) in zip(axes.flat, panels, strict=False):
         found = sorted(found, key=lambda row: row[key])
         places = [row[key] for row in found]
         axis.plot(places, [row["counts_events_per_second"] for row in found], "-o", label="counts: events/s")

@@ -96,7 +96,7 @@ def test_the_running_pipeline_stores_what_operators_find_as_of_seq(spark: SparkS
             for id, text in live.items():
                 matcher.subscribe(id, text)
             for event, receipt in zip(events, broker.publish(events), strict=True):
-                expected.update((receipt.seq, id) for id in matcher.match(cameras.schema.admit(event)))
+                expected.update((receipt.seq, int(id)) for id in matcher.match(cameras.schema.admit(event)))
 
         first, *others = [subscribe(text) for text in SUBSCRIPTIONS.values()]
         publish(raw[:12])
