@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from tocsin.symmetric.computing import Computation, KeptColumn
 from tocsin.symmetric.directory import Directory
 from tocsin.symmetric.matched import Matched
 from tocsin.symmetric.offer import Offer
-from tocsin.symmetric.plan import SWITCHED_OFF, LaterPlan, Plan, first_not_by_bitmaps
+from tocsin.symmetric.plan import SWITCHED_OFF, LaterPlan, LaterPlans, Plan, first_not_by_bitmaps
 from tocsin.symmetric.prepared import Asked, Prepared, Preparer
 from tocsin.symmetric.stages import Stages
 
@@ -58,15 +58,24 @@ class _Group(NamedTuple):
     share: int  # where in the shares is what is expected of conditions
 
 
-class _Waiting(NamedTuple):
-    """An offer that waits for the scan; -1 is no group."""
+@dataclass(slots=True)
+class _Batch:
+    """Offers that are matched together, with what was made of each."""
 
-    number: int
-    at: int
-    offer: Offer
-    prepared: Prepared
-    group: _Group
-    plan: Plan | LaterPlan
+    offers: Sequence[Offer]
+    asked: list[Asked]
+    groups: list[_Group]
+    starts: list[int]  # of each offer's requests, and where the last ones end
+    resolved: _Resolved
+    plans: LaterPlans
+    known: dict[int, Plan] = field(default_factory=dict)  # of offers that were planned one by one
+
+    def plan(self, at: int) -> Plan | LaterPlan:
+        return self.known.get(at) or (self.plans, at)
+
+    def number(self, at: int) -> int:
+        """Return the group that the offer is computed with, -1 where it is computed alone."""
+        return self.groups[at].number if self.asked[at].prepared.is_plain else -1
 
 
 @dataclass(slots=True)
@@ -111,42 +120,37 @@ class Batches:
         groups = _Groups(self.stages)
         mine = [groups.of(offer, one) for offer, one in zip(offers, asked, strict=True)]
         starts, resolved = self._resolve(asked, mine)
-        found: list[Matched | None] = [None] * len(offers)
-        waiting: list[_Waiting] = []
-        every_start, subscribers = np.array(starts), len(self.roster)
-        sizes = np.frombuffer(b"".join([one.weights for one in asked]), np.int64).reshape(-1, 2)
-        share_of, shares = np.array([group.share for group in mine]), np.array(groups.shares)
-        at = 0
-        while at < len(offers):
-            stop = first_not_by_bitmaps(at, resolved.counts, every_start, sizes, subscribers, share_of, shares)
-            for waits in range(at, stop):
-                offer, prepared, group = offers[waits], asked[waits].prepared, mine[waits]
-                plan = LaterPlan(
-                    offer, prepared.predicates, resolved.counts, starts[waits], subscribers, groups.shares[group.share]
-                )
-                waiting.append(_Waiting(group.number if prepared.is_plain else -1, waits, offer, prepared, group, plan))
-            if stop < len(offers):
-                self._alone(stop, offers[stop], asked[stop], mine[stop], starts[stop], resolved, waiting, found)
-                shares[mine[stop].share] = groups.learn(mine[stop])
+        plans = LaterPlans(
+            offers, [one.prepared.predicates for one in asked], resolved.counts, starts, len(self.roster),
+            np.empty(len(offers)),
+        )  # fmt: skip
+        return self._planned(_Batch(offers, asked, mine, starts, resolved, plans), groups, threads)
+
+    def _planned(self, batch: _Batch, groups: _Groups, threads: int) -> list[Matched]:
+        """Return whom the offers match: by stages where that is the way, else by one scan."""
+        found: list[Matched | None] = [None] * len(batch.offers)
+        waiting: list[tuple[int, int]] = []  # group and place
+        sizes = np.frombuffer(b"".join([one.weights for one in batch.asked]), np.int64).reshape(-1, 2)
+        share_of, shares = np.array([group.share for group in batch.groups]), np.array(groups.shares)
+        starts, counts, at = np.array(batch.starts), batch.resolved.counts, 0
+        while at < len(found):
+            stop = first_not_by_bitmaps(at, counts, starts, sizes, len(self.roster), share_of, shares)
+            batch.plans.shares[at:stop] = shares[share_of[at:stop]]
+            waiting += [(batch.number(place), place) for place in range(at, stop)]
+            if stop < len(found):
+                offer, prepared, group = batch.offers[stop], batch.asked[stop].prepared, batch.groups[stop]
+                mine = counts[batch.starts[stop] :][: len(prepared.predicates)].tolist()
+                plan = batch.known[stop] = self.stages.plan(offer, prepared, mine)
+                if plan.by_bitmaps:
+                    waiting.append((batch.number(stop), stop))
+                else:
+                    found[stop] = self.stages.match(offer, prepared, plan)
+                    shares[group.share] = self.stages.static_share(group.dynamic)
             at = stop + 1
         if waiting:
-            waiting.sort()  # by groups, and no two are at the same place
-            for one, matched in zip(waiting, self._scanned(waiting, starts, resolved, threads), strict=True):
-                found[one.at] = matched
+            waiting.sort()
+            self._scanned(batch, waiting, threads, found)
         return found  # type: ignore[return-value]
-
-    def _alone(
-        self, at: int, offer: Offer, asked: Asked, group: _Group, start: int, resolved: _Resolved,
-        waiting: list[_Waiting], found: list[Matched | None],
-    ) -> None:  # fmt: skip
-        """Plan one offer by itself, and match it where bitmaps are not the way."""
-        prepared = asked.prepared
-        counts = resolved.counts[start : start + len(prepared.predicates)].tolist()
-        plan = self.stages.plan(offer, prepared, counts)
-        if plan.by_bitmaps:
-            waiting.append(_Waiting(group.number if prepared.is_plain else -1, at, offer, prepared, group, plan))
-        else:
-            found[at] = self.stages.match(offer, prepared, plan)
 
     def _resolve(self, asked: Sequence[Asked], groups: Sequence[_Group]) -> tuple[list[int], _Resolved]:
         """Return where each offer's requests start, and all requests resolved."""
@@ -163,7 +167,7 @@ class Batches:
                 end += 1
             starts.append(end)
         requests = np.frombuffer(b"".join(pieces), np.int64).reshape(-1, 3)
-        counts, bitmaps, checked = np.empty(end, np.int64), np.empty((end, 4), np.int64), np.empty(end, np.bool_)
+        counts, bitmaps, checked = np.empty(end, np.int64), np.empty((end, k.PLACES), np.int64), np.empty(end, np.bool_)
         k.resolve(self.directory.facts, requests, self.directory.empty, counts, bitmaps, checked)
         for place, address in given:
             bitmaps[place, 0] = address
@@ -172,22 +176,22 @@ class Batches:
     # --- the scan -----------------------------------------------------------------------------------------------------
 
     def _scanned(
-        self, waiting: Sequence[_Waiting], starts: Sequence[int], resolved: _Resolved, threads: int
-    ) -> list[Matched]:
-        """Return whom the waiting offers match, in their order."""
-        rows, offsets, tested = self._scan([one.at for one in waiting], starts, resolved, threads)
+        self, batch: _Batch, waiting: list[tuple[int, int]], threads: int, found: list[Matched | None]
+    ) -> None:
+        """Find whom the waiting offers match."""
+        rows, offsets, tested = self._scan([at for _, at in waiting], batch.starts, batch.resolved, threads)
         work = self.stages.work
         work.rules_first += len(waiting)
         work.rule_rows += tested
-        found: list[Matched] = []
         first = 0
         while first < len(waiting):
-            number, last = waiting[first].number, first + 1
-            while last < len(waiting) and waiting[last].number == number >= 0:
+            number, last = waiting[first][0], first + 1
+            while last < len(waiting) and waiting[last][0] == number >= 0:
                 last += 1
-            found += self._finish(waiting[first:last], rows, offsets[first : last + 1])
+            group = [at for _, at in waiting[first:last]]
+            for at, matched in zip(group, self._finish(batch, group, rows, offsets[first : last + 1]), strict=True):
+                found[at] = matched
             first = last
-        return found
 
     def _scan(
         self, waiting: list[int], starts: Sequence[int], resolved: _Resolved, threads: int
@@ -222,19 +226,26 @@ class Batches:
 
     # --- what comes after it ------------------------------------------------------------------------------------------
 
-    def _finish(self, group: Sequence[_Waiting], all_rows: Rows, offsets: npt.NDArray[np.int64]) -> list[Matched]:
+    def _finish(self, batch: _Batch, group: list[int], all_rows: Rows, offsets: npt.NDArray[np.int64]) -> list[Matched]:
         """Return whom the offers of one group match, of the rows that the scan has left them."""
         base = int(offsets[0])
         rows, offsets = all_rows[base : offsets[-1]], offsets - base
         bounds = offsets.tolist()
-        if not group[0].prepared.is_plain or any(one.computation.machine is None for one in group[0].group.computed):
-            return [self._by_stages(one, rows[bounds[at] : bounds[at + 1]]) for at, one in enumerate(group)]
+        computed, prepared = batch.groups[group[0]].computed, batch.asked[group[0]].prepared
+
+        def by_stages(place: int) -> Matched:
+            at = group[place]
+            mine = rows[bounds[place] : bounds[place + 1]]
+            return self.stages.match_found(batch.offers[at], batch.asked[at].prepared, batch.plan(at), mine)
+
+        if not prepared.is_plain or any(one.computation.machine is None for one in computed):
+            return [by_stages(place) for place in range(len(group))]
         columns: dict[str, Column] = {}
         with_parts = self.roster.wants.with_parts
         special = np.zeros(len(rows), np.bool_) if with_parts is None else with_parts.take(rows)
-        holds = self._compute(group[0], rows, columns, special)
+        holds = self._compute(computed, prepared, rows, columns, special)
         if holds is None:
-            return [self._by_stages(one, rows[bounds[at] : bounds[at + 1]]) for at, one in enumerate(group)]
+            return [by_stages(place) for place in range(len(group))]
         slow = (
             set((np.searchsorted(offsets, np.flatnonzero(special), "right") - 1).tolist()) if special.any() else set()
         )
@@ -246,30 +257,32 @@ class Batches:
         ids = self.roster.ids.of(matched_rows)
         work = self.stages.work
         found: list[Matched] = []
-        for at, one in enumerate(group):
-            if at in slow:
-                found.append(self._by_stages(one, rows[bounds[at] : bounds[at + 1]]))
+        for place, at in enumerate(group):
+            if place in slow:
+                found.append(by_stages(place))
                 continue
-            span = slice(spans[at], spans[at + 1])
+            span = slice(spans[place], spans[place + 1])
             work.offers += 1
-            work.matches += span.stop - span.start
-            found.append(Matched(ids[span], columns, (), one.plan, span))
+            work.matches += spans[place + 1] - spans[place]
+            found.append(Matched(ids[span], columns, (), batch.plan(at), span))
         return found
 
-    def _by_stages(self, one: _Waiting, rows: Rows) -> Matched:
-        return self.stages.match_found(one.offer, one.prepared, one.plan, rows)
-
     def _compute(
-        self, first: _Waiting, rows: Rows, columns: dict[str, Column], special: npt.NDArray[np.bool_]
+        self,
+        computed: tuple[_Ready, ...],
+        prepared: Prepared,
+        rows: Rows,
+        columns: dict[str, Column],
+        special: npt.NDArray[np.bool_],
     ) -> npt.NDArray[np.bool_] | None:
         """Compute the dynamic attributes of a group; return which rows they leave, None where that needs the stages.
 
         Rows for which a value is doubtful are marked in `special`.
         """
         holds = np.ones(len(rows), np.bool_)
-        for one in first.group.computed:
+        for one in computed:
             attribute = one.computation.attribute
-            found = self.stages.computing.compute(one.computation, rows, first.prepared.row, self.stages.work, one.kept)
+            found = self.stages.computing.compute(one.computation, rows, prepared.row, self.stages.work, one.kept)
             if found is None:
                 return None
             column, doubtful = found
@@ -305,11 +318,6 @@ class _Groups:
             self.shares.append(self._stages.static_share(names))
         group = self._known[asked.dynamic] = _Group(number, ready, kept, names, share)
         return group
-
-    def learn(self, group: _Group) -> float:
-        """Return what is expected of conditions now that an offer of the group has been matched."""
-        self.shares[group.share] = self._stages.static_share(group.dynamic)
-        return self.shares[group.share]
 
 
 class _Part:

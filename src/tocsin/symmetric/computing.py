@@ -36,7 +36,8 @@ class KeptColumn:
         self.size = 0
         self.doubts = self.absents = 0
         self.address = 0  # of the bitmap of rows whose bounds the value is within, or that are doubtful
-        self._values = Growing(np.int64 if machine.domain.type == "int" else np.float64)
+        self._wide: type = np.int64 if machine.domain.type == "int" else np.float64
+        self._values = Growing(np.int32 if machine.domain.type == "int" else np.float32)  # while that is exact
         self._absent = Growing(np.bool_)
         self._doubtful = Growing(np.bool_)
         self._fitting = Growing(np.bool_)
@@ -57,6 +58,10 @@ class KeptColumn:
         if bounds is not None:
             keys = column.values.astype(np.float64)  # the machine is sure of whole numbers that floats hold
             fitting = between_bounds(rows, *bounds, keys, ~column.absent) | doubtful
+        values = self._values.array
+        if values.dtype != self._wide and (column.values.astype(values.dtype) != column.values).any():
+            self._values = Growing(self._wide)
+            self._values.extend(values)
         for kept, fresh in (
             (self._values, column.values), (self._absent, column.absent), (self._doubtful, doubtful),
             (self._fitting, fitting),
@@ -75,7 +80,7 @@ class KeptColumn:
     def take(self, rows: npt.NDArray[Any]) -> Column:
         """Return the values of these rows."""
         absent = self._absent.array.take(rows) if self.absents else np.zeros(len(rows), np.bool_)
-        return Column(self.attribute.domain, self._values.array.take(rows), absent)
+        return Column(self.attribute.domain, self._values.array.take(rows).astype(self._wide, copy=False), absent)
 
     def doubtful(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.bool_] | None:
         """Return for which of the rows the value is doubtful; None: for none."""

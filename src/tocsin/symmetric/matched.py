@@ -79,8 +79,9 @@ class Matched:
     @property
     def plan(self) -> Plan:
         """How the offer was matched, and why so."""
-        if isinstance(self._plan, LaterPlan):
-            self._plan = self._plan.plan()
+        if not isinstance(self._plan, Plan):
+            plans, at = self._plan
+            self._plan = plans.plan(at)
         return self._plan
 
     @property

@@ -92,19 +92,25 @@ def choose(offer: Offer, counted: Sequence[tuple[int, Satisfies]], subscribers: 
     return Plan("rules", access if by_order <= by_bitmaps else None, weighed)
 
 
-class LaterPlan(NamedTuple):
-    """What a plan is made of when somebody asks for it."""
+class LaterPlans(NamedTuple):
+    """What the plans of a batch are made of when somebody asks for one."""
 
-    offer: Offer
-    predicates: Sequence[Satisfies]
-    counts: npt.NDArray[np.int64]  # of a batch
-    start: int  # of this offer's
+    offers: Sequence[Offer]
+    predicates: Sequence[Sequence[Satisfies]]
+    counts: npt.NDArray[np.int64]
+    starts: Sequence[int]  # in `counts`
     subscribers: int
-    static_share: float
+    shares: npt.NDArray[np.float64]  # in which conditions were expected to hold, when each offer was planned
 
-    def plan(self) -> Plan:
-        counts = self.counts[self.start : self.start + len(self.predicates)].tolist()
-        return choose(self.offer, list(zip(counts, self.predicates, strict=True)), self.subscribers, self.static_share)
+    def plan(self, at: int) -> Plan:
+        """Return the plan of one offer."""
+        predicates, start = self.predicates[at], self.starts[at]
+        counts = self.counts[start : start + len(predicates)].tolist()
+        counted = list(zip(counts, predicates, strict=True))
+        return choose(self.offers[at], counted, self.subscribers, float(self.shares[at]))
+
+
+LaterPlan = tuple[LaterPlans, int]
 
 
 def first_not_by_bitmaps(

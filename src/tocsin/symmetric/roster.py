@@ -53,17 +53,22 @@ class Ids:
 
     def __init__(self, listed: Iterable[SubscriberId] = ()) -> None:
         self._listed: list[SubscriberId] = []
-        self._numbers: Growing | None = Growing(np.int64)
+        self._numbers: Growing | None = Growing(np.int32)  # the narrower, the less is read
         self.extend(list(listed))
 
     def extend(self, ids: list[SubscriberId]) -> None:
         """Add the ids of the next rows."""
         self._listed += ids
         if self._numbers is not None:
-            if all(type(id) is int and -(2**63) <= id < 2**63 for id in ids):
-                self._numbers.extend(ids)
-            else:
+            if not all(type(id) is int and -(2**63) <= id < 2**63 for id in ids):
                 self._numbers = None
+                return
+            numbers = np.array(ids, np.int64)
+            if self._numbers.array.dtype == np.int32 and (abs(numbers) >= 2**31).any():
+                wider = Growing(np.int64)
+                wider.extend(self._numbers.array)
+                self._numbers = wider
+            self._numbers.extend(numbers)
 
     def of(self, rows: Rows) -> Sequence[SubscriberId] | Rows:
         """Return the ids of these rows, as an array where all ids are numbers."""

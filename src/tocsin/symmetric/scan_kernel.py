@@ -36,6 +36,7 @@ WHOLE, FLOAT, CODE = range(3)  # int64, float64, int32
     KIND, VALUES, BOUNDS, BOUND_COUNT, BITS, STRIDE, BLOCKS, BLOCK_COUNT, EXACT, HAS_ABSENT, ORDERED, ORDERED_COUNT, REST,
 ) = range(13)  # fmt: skip
 FACTS = 13
+PLACES = 6  # what `resolve` finds for each request
 
 
 @helper
@@ -74,7 +75,8 @@ def _first_above(kind: int, address: int, count: int, number: int) -> int:
 def resolve(directory: Int64s, requests: Int64s, none: int, counts: Int64s, bitmaps: Int64s, checked: Flags) -> None:
     """Find for each request the rows' bitmaps, those in bitmaps[r, 0] and not in bitmaps[r, 1] (addresses; 0: all, none).
 
-    bitmaps[r, 2] and [r, 3] are the addresses of what their blocks are, 0 where that is not known.
+    bitmaps[r, 2] and [r, 3] are the addresses of what their blocks are, 0 where that is not known. Of rows that are not in
+    bitmaps[r, 4], or are in bitmaps[r, 5], the values have to be looked at (0: of none).
 
     `none` is the address of an empty bitmap. `counts` is about how many rows there are, where the directory has the values
     in order. `checked` says that some of the rows may have a value beside the interval.
@@ -82,7 +84,8 @@ def resolve(directory: Int64s, requests: Int64s, none: int, counts: Int64s, bitm
     for r in range(len(requests)):
         column, low, high = requests[r, 0], requests[r, 1], requests[r, 2]
         counts[r] = 0
-        bitmaps[r, 0] = bitmaps[r, 1] = bitmaps[r, 2] = bitmaps[r, 3] = 0
+        for place in range(PLACES):
+            bitmaps[r, place] = 0
         checked[r] = False
         if column == NO_COLUMN:
             continue
@@ -105,7 +108,12 @@ def resolve(directory: Int64s, requests: Int64s, none: int, counts: Int64s, bitm
         if below >= 0:
             bitmaps[r, 1] = directory[column, BITS] + below * size
             bitmaps[r, 3] = directory[column, BLOCKS] + below * directory[column, BLOCK_COUNT]
-        checked[r] = not exact
+        if not exact:
+            checked[r] = True
+            if high != MOST:
+                bitmaps[r, 4] = none if top == 0 else directory[column, BITS] + (top - 1) * size
+            if low != LEAST:
+                bitmaps[r, 5] = directory[column, BITS] + (below + 1) * size
         if directory[column, ORDERED] != 0:
             ordered, count = directory[column, ORDERED], directory[column, ORDERED_COUNT]
             first = _first_from(kind, ordered, count, low)
@@ -136,7 +144,7 @@ def scan(
             if at + length * 64 > len(out):
                 state[0], state[1], state[2] = b, o, at
                 return False
-            passed, tests = False, 0
+            passed = False
             for r in range(starts[o], stops[o]):
                 if bitmaps[r, 2] != 0 and byte_at(bitmaps[r, 2] + b) == EMPTY:
                     passed = True
@@ -144,7 +152,6 @@ def scan(
                 if bitmaps[r, 3] != 0 and byte_at(bitmaps[r, 3] + b) == FULL:
                     passed = True
                     break
-                tests += checked[r]
             if passed:
                 continue
             if live != 0:
@@ -164,6 +171,27 @@ def scan(
                     address = bitmaps[r, 1] + skipped
                     for w in range(length):
                         block[w] &= ~np.uint64(int64_at(address, np.uint64(w)))
+            for r in range(starts[o], stops[o]):
+                if checked[r]:
+                    column, low, high = requests[r, 0], requests[r, 1], requests[r, 2]
+                    kind, values = directory[column, KIND], directory[column, VALUES]
+                    inner, outer = bitmaps[r, 4], bitmaps[r, 5]
+                    for w in range(length):
+                        if block[w] == 0:
+                            continue
+                        unsure = np.uint64(0)
+                        if inner != 0:
+                            unsure |= ~np.uint64(int64_at(inner + skipped, np.uint64(w)))
+                        if outer != 0:
+                            unsure |= np.uint64(int64_at(outer + skipped, np.uint64(w)))
+                        unsure &= block[w]
+                        while unsure:
+                            tested[o] += 1
+                            place = count_zeros(unsure)
+                            number = _number(kind, values, (start + w) * 64 + place)
+                            if number < low or number > high:
+                                block[w] &= ~(ONE << np.uint64(place))
+                            unsure &= unsure - ONE
             before = at
             for w in range(length):
                 bits = block[w]
@@ -171,19 +199,6 @@ def scan(
                     out[at] = (start + w) * 64 + count_zeros(bits)
                     at += 1
                     bits &= bits - ONE
-            if tests:
-                for r in range(starts[o], stops[o]):
-                    if checked[r]:
-                        column, low, high = requests[r, 0], requests[r, 1], requests[r, 2]
-                        kind, values = directory[column, KIND], directory[column, VALUES]
-                        tested[o] += at - before
-                        kept = before
-                        for place in range(before, at):
-                            row = out[place]
-                            number = _number(kind, values, np.int64(row))
-                            out[kept] = row
-                            kept += 1 if low <= number <= high else 0
-                        at = kept
             found[b - first, o] = at - before
         start_offer = 0
     state[0], state[1], state[2] = last, 0, at
