@@ -72,7 +72,7 @@ def measure(size: int, events: int, naive_events: int, threads: int) -> None:
     figures["matches"] = matchmaker.work.matches / matchmaker.work.offers
     batches = [offers(events, seed=seed) for seed in range(10, 10 + BATCH_TURNS)]
     figures["match_all"] = [share(lambda one: matchmaker.match_all(one, threads=threads), one) for one in batches]
-    analysed = [[matchmaker.analyse(one) for one in offers(events, seed=20 + turn)] for turn in range(BATCH_TURNS)]
+    analysed = [[matchmaker.analyse(one) for one in offers(events, seed=40 + turn)] for turn in range(BATCH_TURNS)]
     figures["match_all_analysed"] = [
         share(lambda one: matchmaker.match_all(one, threads=threads), one) for one in analysed
     ]
@@ -93,7 +93,7 @@ def measure(size: int, events: int, naive_events: int, threads: int) -> None:
     print(f"load {load_seconds:.1f} s, {figures['matches']:.0f} matches an offer", flush=True)
 
 
-BATCH_TURNS = 5
+BATCH_TURNS = 15
 NAMES = (
     "match", "match_all", "match_all_analysed", "match_all_one_core", "match_all_formulas", "unindexed", "callable",
     "callable_bare", "duckdb", "duckdb_clustered", *(f"duckdb_{name}" for name in BATCHES), "naive",
@@ -137,7 +137,7 @@ def measure_formulas(matchmaker: Matchmaker, events: int, threads: int) -> list[
 
     times = []
     for turn in range(BATCH_TURNS):
-        batch = [{**one, "dynamic": {"price": formula()}} for one in offers(events, seed=40 + turn)]
+        batch = [{**one, "dynamic": {"price": formula()}} for one in offers(events, seed=70 + turn)]
         analysed = [matchmaker.analyse(one) for one in batch]
         times.append(share(lambda one: matchmaker.match_all(one, threads=threads), analysed))
     return times

@@ -30,7 +30,7 @@ from tocsin.symmetric.stages import Stages
 
 AT_ONCE = 256  # offers that are scanned together
 _FIRST_ROWS = 4 * 64 * BLOCK
-_WORTH_A_THREAD = 100_000  # words of bitmaps to intersect
+_WORTH_A_THREAD = 5_000_000  # words of bitmaps to intersect, before any is passed over
 _GIVEN = np.array([k.NO_COLUMN, 0, 0]).tobytes()
 _ROW_SHARE = 128  # of the rows, one in so many is expected to be left to an offer
 
