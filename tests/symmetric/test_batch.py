@@ -64,7 +64,7 @@ def offers(random: Random, count: int) -> list[dict[str, Any]]:
     return listed + random.sample(listed, 2)
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(st.randoms(use_true_random=False), st.booleans(), st.booleans())
 def test_batches_give_what_one_by_one_gives_and_what_the_definition_says(
     random: Random, keep: bool, analysed: bool
