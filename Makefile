@@ -7,7 +7,7 @@ ARGS ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test pages kafka spark slow check format bench fuzz torture docs lock clean venv java17
+.PHONY: help demo serve test pages kafka spark slow check format bench benchspark fuzz torture docs lock clean venv java17
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  make \1@\2/p' Makefile | awk -F@ '{ printf "%-14s%s\n", $$1, $$2 }'
@@ -46,6 +46,11 @@ format: venv ## format the code and sort the imports
 
 bench: venv ## measure, and store the raw results
 	@$(BIN)/python -m benchmarks.run $(ARGS)
+
+benchspark: venv java17 ## measure Spark: throughput, growth, Spark SQL, latency; write docs/spark.md's tables (15 minutes)
+	@$(BIN)/python -m benchmarks.spark throughput sizes batches cores executors sql
+	@$(BIN)/python -m benchmarks.spark_latency
+	@$(BIN)/python -m benchmarks.spark report
 
 fuzz: venv ## look for disagreements with the definition of matching, until stopped
 	@$(BIN)/python -m tests.fuzz $(ARGS)

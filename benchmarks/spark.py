@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks import spark_report, spark_sql
 from benchmarks.results import store
-from benchmarks.spark_alone import BATCH, IN_MEMORY, alone, best_of, clear, count_all, use_memory
+from benchmarks.spark_alone import IN_MEMORY, alone, bare_on_all, best_of, clear, count_all, use_memory
 from benchmarks.spark_world import World, world_of
 from tocsin.pipeline.session import session
 from tocsin.pipeline.subscription_folder import read_manifest
@@ -104,7 +104,8 @@ def throughput(world: World, cores: int = CORES) -> Iterator[Measured]:
             "matches_per_event": total / world.table.num_rows,
             "index_bytes": read_manifest(world.index).bytes,
             "first_run_seconds": first_seconds,  # workers start and map the index
-            **on_spark(spark, world),
+            **briefly(spark, world, LIST_RUNS),
+            **lists_written(spark, world, "lists_in_memory", IN_MEMORY, LIST_RUNS),
             "transport_events_per_second": world.table.num_rows / best_of(lambda: transport(frame)),
             "lists_through_jvm_events_per_second": world.few // JVM_SHARE / best_of(lambda: lists(some, world), 1),
         }
@@ -120,31 +121,44 @@ def throughput(world: World, cores: int = CORES) -> Iterator[Measured]:
     yield master, {**figures, **bare, **shares}
 
 
+def sizes(world: World, cores: int = CORES) -> Iterator[Measured]:
+    """Measure counts and lists at another size, beside the bare engine."""
+    master = f"local[{cores}]"
+    with started(master) as spark:
+        figures = {"cores": cores, **briefly(spark, world)}
+    rate = bare_on_all(world, cores, counting=False)
+    shares = {
+        "bare_events_per_second": rate,
+        "counts_share_of_bare": figures["counts_events_per_second"] / rate,
+        "lists_share_of_bare": figures["lists_events_per_second"] / rate,
+    }
+    yield master, {**figures, **shares}
+
+
 def cores(world: World) -> Iterator[Measured]:
-    """Measure everything on one core."""
-    yield from throughput(world, 1)
+    """Measure counts and lists on one core."""
+    yield from sizes(world, 1)
 
 
 def batches(world: World) -> Iterator[Measured]:
-    """Measure with Arrow batches of several sizes."""
+    """Measure counts and lists with Arrow batches of several sizes."""
     master = f"local[{CORES}]"
     with started(master) as spark:
         for rows in BATCHES:
             spark.conf.set(ROWS_PER_BATCH, str(rows))
-            yield master, {"rows_per_batch": rows, **on_spark(spark, world)}
+            yield master, {"rows_per_batch": rows, **briefly(spark, world)}
 
 
 def executors(world: World) -> Iterator[Measured]:
-    """Measure on real executor processes, with a core each."""
+    """Measure counts and lists on real executor processes, with a core each."""
     for count in (1, 2):
         master = f"local-cluster[{count},1,1024]"
         with started(master) as spark:
-            spark.conf.set(ROWS_PER_BATCH, str(BATCH))
-            yield master, {"executors": count, **on_spark(spark, world)}
+            yield master, {"executors": count, **briefly(spark, world)}
 
 
 PARTS: dict[str, Callable[[World], Iterator[Measured]]] = {
-    "throughput": throughput, "sizes": throughput, "batches": batches, "cores": cores, "executors": executors,
+    "throughput": throughput, "sizes": sizes, "batches": batches, "cores": cores, "executors": executors,
 }  # fmt: skip
 
 
@@ -155,17 +169,14 @@ def all_events(spark: SparkSession, world: World) -> DataFrame:
     return spark.read.parquet(str(world.first(world.table.num_rows)))
 
 
-def on_spark(spark: SparkSession, world: World) -> dict[str, Any]:
-    """Return the rates of counts, and of lists that workers write: to disk, and to a folder in memory where there is one."""
+def briefly(spark: SparkSession, world: World, runs: int = 2) -> dict[str, Any]:
+    """Return the rates of counts, and of lists that workers write to disk."""
     frame = all_events(spark, world)
-    found: dict[str, Any] = {"counts_events_per_second": world.table.num_rows / best_of(lambda: counts(frame, world))}
-    found |= lists_written(spark, world, "lists", world.folder)
-    if IN_MEMORY.is_dir():
-        found |= lists_written(spark, world, "lists_in_memory", IN_MEMORY)
-    return found
+    rate = world.table.num_rows / best_of(lambda: counts(frame, world), runs)
+    return {"counts_events_per_second": rate, **lists_written(spark, world, "lists", world.folder, runs)}
 
 
-def lists_written(spark: SparkSession, world: World, name: str, place: Path) -> dict[str, Any]:
+def lists_written(spark: SparkSession, world: World, name: str, place: Path, runs: int) -> dict[str, Any]:
     """Return the rate of writing lists: the best of some runs; the first one is apart, and finds no memory prepared.
 
     Hosts of virtual machines take back memory that is free for some seconds, and touching it again is ten times as slow
@@ -174,7 +185,7 @@ def lists_written(spark: SparkSession, world: World, name: str, place: Path) -> 
     frame, out = spark.read.parquet(str(world.first(world.few))), place / f"tocsin-bench-out-{os.getpid()}"
     seconds, matches, size = [], 0, 0
     try:
-        for _ in range(1 + LIST_RUNS):
+        for _ in range(1 + runs):
             clear(out)
             use_memory(place, size)
             begun = time.perf_counter()

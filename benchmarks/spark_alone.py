@@ -43,7 +43,7 @@ def alone(world: World, cores: int) -> dict[str, Any]:
         "arrow_parquet_one_core_matches_per_second": arrow_alone(world),
         **{f"one_core_{name}_ns_per_id": value for name, value in where_time_goes(world).items()},
         "disk_one_core_bytes_per_second": disk_alone(world.folder),
-        "memory_one_core_bytes_per_second": disk_alone(IN_MEMORY) if IN_MEMORY.is_dir() else None,
+        "memory_one_core_bytes_per_second": disk_alone(IN_MEMORY),
     }
 
 
