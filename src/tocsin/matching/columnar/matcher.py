@@ -6,11 +6,9 @@ coded once per tier (index/encode.py) and joined with it by kernels (segment_mat
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -22,24 +20,14 @@ from tocsin.compile.table import ConjunctionTable
 from tocsin.errors import UnknownSubscription
 from tocsin.index.build import Lifetimes
 from tocsin.index.encode import EventColumns, EventObjects, EventSource
-from tocsin.index.layout import Section
 from tocsin.index.subscription_index import ALWAYS, IndexStats, Lifetime, SubscriptionIndex
-from tocsin.index.tier import Tier
 from tocsin.language import BoundSubscription
 from tocsin.language.documents import BadLine
-from tocsin.matching.columnar.checks import Checks
 from tocsin.matching.columnar.code_text import predicate_text
-from tocsin.matching.columnar.finish import finisher_of
-from tocsin.matching.columnar.matches import Matches, in_sequence, joined
+from tocsin.matching.columnar.matches import Matches
 from tocsin.matching.columnar.near_misses import near_misses
-from tocsin.matching.columnar.segment_matcher import (
-    NOTHING_BESIDE,
-    Beside,
-    SegmentMatcher,
-    WorkCounters,
-    beside_of,
-    visited_share,
-)
+from tocsin.matching.columnar.segment_matcher import WorkCounters, visited_share
+from tocsin.matching.columnar.tier_reader import OUTPUT_IDS, TierReader, match_tiers
 from tocsin.matching.matcher import Matcher, SubscriptionId
 from tocsin.schema import Event, Schema, Value
 
@@ -50,11 +38,9 @@ if TYPE_CHECKING:
     from tocsin.index.explain import ConjunctionPlan
 
 Int64s = npt.NDArray[np.int64]
-OUTPUT_IDS = 1 << 18  # ids of one chunk of matches: as many as stay in the cache between being found and being used
 _NOTHING = np.zeros(0, np.int64)
 WORK = tuple(field.name for field in fields(WorkCounters))
 SAMPLE = 1_024  # events that the planner is shown
-EVENTS_AT_ONCE = 4_096  # whose matches in several tiers are put together at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +57,7 @@ class CodedEvents(NamedTuple):
     """A batch of events as the tiers of one moment read it."""
 
     source: EventSource
-    readers: Sequence[_TierReader]
+    readers: Sequence[TierReader]
     coded: Sequence[CodedBatch]
 
 
@@ -93,7 +79,7 @@ class ColumnarMatcher(Matcher):
         self.index = index or SubscriptionIndex(schema)
         self._merge_beside = merge_beside
         self._numbered = numbered
-        self._readers: dict[tuple[str, int | None], _TierReader] = {}
+        self._readers: dict[tuple[str, int | None], TierReader] = {}
 
     # --- subscriptions ------------------------------------------------------------------------------------------------
 
@@ -197,7 +183,7 @@ class ColumnarMatcher(Matcher):
         if len(readers) == 1 and threads == 1:
             parts = readers[0].match(coded[0], source, 0, output_ids)
         else:
-            parts = _match_tiers(readers, coded, source, threads, output_ids)
+            parts = match_tiers(readers, coded, source, threads, output_ids)
         for part in parts:
             self.work.matches += len(part)
             yield part
@@ -251,7 +237,7 @@ class ColumnarMatcher(Matcher):
         counts = [reader.matcher().workspace.counters.tolist() for reader in self._readers.values()]
         self.work.details = dict(zip(WORK, map(sum, zip(*counts, strict=True)), strict=False))
 
-    def _current(self) -> list[_TierReader]:
+    def _current(self) -> list[TierReader]:
         """Return a reader for each tier of this moment; those of tiers that are gone are let go."""
         tiers = self.index.tiers()
         if self._merge_beside and len(tiers) > 1:
@@ -259,139 +245,10 @@ class ColumnarMatcher(Matcher):
         known, first, found = self._readers, 0, {}
         for tier in tiers:
             key = (tier.name, first if self._numbered else None)
-            found[key] = known.get(key) or _TierReader(tier, self.schema, key[1])
+            found[key] = known.get(key) or TierReader(tier, self.schema, key[1])
             first += len(tier.segment) if self._numbered else 0
         self._readers = found
         return list(found.values())
-
-
-class _TierReader:
-    """What matching keeps for one tier: its checks, and a workspace for each thread.
-
-    It tells ids, or numbers from `first_number` on.
-    """
-
-    def __init__(self, tier: Tier, schema: Schema, first_number: int | None = None) -> None:
-        self.tier = tier
-        self.first_number = first_number
-        self.checks = Checks(tier.segment.checks, schema)
-        self._own = threading.local()
-
-    def matcher(self) -> SegmentMatcher:
-        """Return this thread's matcher of the tier."""
-        if not hasattr(self._own, "matcher"):
-            self._own.matcher = SegmentMatcher(self.tier.segment)
-        matcher: SegmentMatcher = self._own.matcher
-        return matcher
-
-    def match(self, coded: CodedBatch, source: EventSource, first: int, output_ids: int) -> Iterator[Matches]:
-        """Yield the matches of coded events, the first of which is event `first` of the source."""
-        if self.tells_ids(coded):
-            yield from self.match_beside(coded, first, output_ids, NOTHING_BESIDE)
-            return
-
-        def check(number: int, events: Int64s) -> npt.NDArray[np.bool_]:
-            return self.checks.hold(source, number, events + first)
-
-        for chunk in self.matcher().match(coded, check, output_ids):
-            yield Matches(first + chunk.first, chunk.offset, self.ids(chunk.numbers))
-
-    def count(self, coded: CodedBatch, source: EventSource) -> Int64s:
-        """Return how many subscriptions each of the source's events matches."""
-        segment = self.tier.segment
-        if finisher_of(segment, coded, None) is None:
-            return self.matcher().count(coded)
-        counts = np.zeros(source.size, np.int64)
-        for part in self.match(coded, source, 0, OUTPUT_IDS):
-            counts[part.first : part.first + len(part.offset) - 1] = part.counts()
-        return counts
-
-    def match_beside(self, coded: CodedBatch, first: int, output_ids: int, beside: Beside) -> Iterator[Matches]:
-        """Yield the matches of coded events together with what stands beside; for a tier that tells ids."""
-        for chunk in self.matcher().match(coded, None, output_ids, self.ids_of_rows, beside):
-            yield Matches(first + chunk.first, chunk.offset, chunk.numbers)
-
-    def tells_ids(self, coded: CodedBatch) -> bool:
-        """Return whether kernels can write ids at once for these events: small numbers, and nothing to finish."""
-        return self.ids_of_rows is not None and finisher_of(self.tier.segment, coded, None) is None
-
-    def ids(self, numbers: npt.NDArray[np.int32]) -> npt.NDArray[Any]:
-        """Return the ids of the subscriptions; in memory that the next call uses again, where they are integers."""
-        ids = self._compact_ids
-        if ids is None:
-            return numbers
-        if ids.dtype == object:
-            return ids[numbers]
-        buffer = getattr(self._own, "ids", None)
-        if buffer is None or len(buffer) < len(numbers):
-            buffer = self._own.ids = np.empty(2 * len(numbers), ids.dtype)
-        found: npt.NDArray[Any] = buffer[: len(numbers)]
-        np.take(ids, numbers, out=found, mode="clip")
-        return found
-
-    @cached_property
-    def ids_of_rows(self) -> npt.NDArray[np.int32] | None:
-        """The id of each row; None where ids are no small numbers, or what is found needs finishing by its number."""
-        segment, ids = self.tier.segment, self._compact_ids
-        if segment.has_checks or len(segment.repeated):
-            return None
-        numbers: npt.NDArray[np.int32] = segment.section(Section.NUMBERS)
-        if ids is None:
-            return numbers
-        return ids.take(numbers, mode="clip") if ids.dtype == np.int32 and len(ids) else None
-
-    @cached_property
-    def _compact_ids(self) -> npt.NDArray[Any] | None:
-        """The ids by number, in as few bytes as they need; None where each id is its number."""
-        ids = self.tier.segment.ids
-        if self.first_number is not None:
-            ids = np.arange(self.first_number, self.first_number + len(ids))
-        if ids.dtype == object or not len(ids):
-            return ids
-        if ids[0] == 0 and ids[-1] == len(ids) - 1 and (np.diff(ids) == 1).all():
-            return None
-        small = np.iinfo(np.int32).min <= ids.min() and ids.max() <= np.iinfo(np.int32).max
-        return ids.astype(np.int32) if small else ids
-
-    def match_part(self, coded: CodedBatch, source: EventSource, start: int, stop: int, output_ids: int) -> Matches:
-        """Return the matches of events start .. stop-1 of the source."""
-        parts = self.match(coded.part(start, stop), source, start, output_ids)
-        return in_sequence([part.copy() for part in parts], start)
-
-
-def _match_tiers(
-    readers: Sequence[_TierReader], coded: Sequence[CodedBatch], source: EventSource, threads: int, output_ids: int
-) -> Iterator[Matches]:
-    """Yield the matches of all tiers, part by part of the events, so that no part becomes too large."""
-    step = max(1, min(EVENTS_AT_ONCE, -(-source.size // threads)))
-    largest = max(range(len(readers)), key=lambda at: len(readers[at].tier.segment), default=0)
-
-    def run(start: int) -> Iterator[Matches]:
-        stop = min(source.size, start + step)
-        found = [
-            reader.match_part(batch, source, start, stop, output_ids)
-            for at, (reader, batch) in enumerate(zip(readers, coded, strict=True))
-            if at != largest
-        ]
-        small = joined(found, start, stop - start)
-        if not readers:
-            yield small
-            return
-        main, batch = readers[largest], coded[largest].part(start, stop)
-        if main.tells_ids(batch) and small.ids.dtype == np.int32:
-            yield from main.match_beside(batch, start, output_ids, beside_of(small.offset, small.ids))
-        else:
-            for part in main.match(batch, source, start, output_ids):
-                yield joined([part, small.part(part.first, len(part.offset) - 1)], part.first, len(part.offset) - 1)
-
-    starts = range(0, source.size, step)
-    if threads == 1:
-        for start in starts:
-            yield from run(start)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        for parts in pool.map(lambda start: [part.copy() for part in run(start)], starts):
-            yield from parts
 
 
 def _one(number: int | None) -> Int64s | None:

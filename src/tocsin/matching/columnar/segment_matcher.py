@@ -68,11 +68,6 @@ class Beside(NamedTuple):
 NOTHING_BESIDE = Beside(np.zeros(0, np.int64), np.zeros(8, np.int32))
 
 
-def beside_of(offset: npt.NDArray[np.int64], numbers: npt.NDArray[np.int32]) -> Beside:
-    """Return what others found, ready to stand beside."""
-    return Beside(offset, np.append(numbers, np.zeros(8, np.int32)))
-
-
 @dataclass(frozen=True, slots=True)
 class WorkCounters:
     """What matching did since the counters were reset."""

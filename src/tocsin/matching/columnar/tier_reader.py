@@ -1,0 +1,182 @@
+"""TierReader: what matching keeps for one tier of an index; and the matches of several tiers, put together.
+
+Used by matcher.py.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.index.encode import EventSource
+from tocsin.index.layout import Section
+from tocsin.index.tier import Tier
+from tocsin.matching.columnar.checks import Checks
+from tocsin.matching.columnar.finish import finisher_of
+from tocsin.matching.columnar.gathered import Gathered, borrowed
+from tocsin.matching.columnar.matches import Matches, joined
+from tocsin.matching.columnar.segment_matcher import NOTHING_BESIDE, Beside, SegmentMatcher
+from tocsin.schema import Schema
+
+if TYPE_CHECKING:
+    from tocsin.index.coded_batch import CodedBatch
+
+Int64s = npt.NDArray[np.int64]
+OUTPUT_IDS = 1 << 18  # ids of one chunk of matches: as many as stay in the cache between being found and being used
+EVENTS_AT_ONCE = 4_096  # whose matches in several tiers are put together at once
+FEW_EVENTS = 1_024  # at once where they have many matches; still fewer would not fill tiles
+IDS_AT_ONCE = 1 << 24  # of so many events, about
+
+
+class TierReader:
+    """What matching keeps for one tier: its checks, and a workspace for each thread.
+
+    It tells ids, or numbers from `first_number` on.
+    """
+
+    def __init__(self, tier: Tier, schema: Schema, first_number: int | None = None) -> None:
+        self.tier = tier
+        self.first_number = first_number
+        self.checks = Checks(tier.segment.checks, schema)
+        self._own = threading.local()
+
+    def matcher(self) -> SegmentMatcher:
+        """Return this thread's matcher of the tier."""
+        if not hasattr(self._own, "matcher"):
+            self._own.matcher = SegmentMatcher(self.tier.segment)
+        matcher: SegmentMatcher = self._own.matcher
+        return matcher
+
+    def match(self, coded: CodedBatch, source: EventSource, first: int, output_ids: int) -> Iterator[Matches]:
+        """Yield the matches of coded events, the first of which is event `first` of the source."""
+        if self.tells_ids(coded):
+            yield from self.match_beside(coded, first, output_ids, NOTHING_BESIDE)
+            return
+
+        def check(number: int, events: Int64s) -> npt.NDArray[np.bool_]:
+            return self.checks.hold(source, number, events + first)
+
+        for chunk in self.matcher().match(coded, check, output_ids):
+            yield Matches(first + chunk.first, chunk.offset, self.ids(chunk.numbers))
+
+    def count(self, coded: CodedBatch, source: EventSource) -> Int64s:
+        """Return how many subscriptions each of the source's events matches."""
+        segment = self.tier.segment
+        if finisher_of(segment, coded, None) is None:
+            return self.matcher().count(coded)
+        counts = np.zeros(source.size, np.int64)
+        for part in self.match(coded, source, 0, OUTPUT_IDS):
+            counts[part.first : part.first + len(part.offset) - 1] = part.counts()
+        return counts
+
+    def match_beside(self, coded: CodedBatch, first: int, output_ids: int, beside: Beside) -> Iterator[Matches]:
+        """Yield the matches of coded events together with what stands beside; for a tier that tells ids."""
+        for chunk in self.matcher().match(coded, None, output_ids, self.ids_of_rows, beside):
+            yield Matches(first + chunk.first, chunk.offset, chunk.numbers)
+
+    def tells_ids(self, coded: CodedBatch) -> bool:
+        """Return whether kernels can write ids at once for these events: small numbers, and nothing to finish."""
+        return self.ids_of_rows is not None and finisher_of(self.tier.segment, coded, None) is None
+
+    def ids(self, numbers: npt.NDArray[np.int32]) -> npt.NDArray[Any]:
+        """Return the ids of the subscriptions; in memory that the next call uses again, where they are integers."""
+        ids = self._compact_ids
+        if ids is None:
+            return numbers
+        if ids.dtype == object:
+            return ids[numbers]
+        buffer = getattr(self._own, "ids", None)
+        if buffer is None or len(buffer) < len(numbers):
+            buffer = self._own.ids = np.empty(2 * len(numbers), ids.dtype)
+        found: npt.NDArray[Any] = buffer[: len(numbers)]
+        np.take(ids, numbers, out=found, mode="clip")
+        return found
+
+    @cached_property
+    def ids_of_rows(self) -> npt.NDArray[np.int32] | None:
+        """The id of each row; None where ids are no small numbers, or what is found needs finishing by its number."""
+        segment, ids = self.tier.segment, self._compact_ids
+        if segment.has_checks or len(segment.repeated):
+            return None
+        numbers: npt.NDArray[np.int32] = segment.section(Section.NUMBERS)
+        if ids is None:
+            return numbers
+        return ids.take(numbers, mode="clip") if ids.dtype == np.int32 and len(ids) else None
+
+    @cached_property
+    def _compact_ids(self) -> npt.NDArray[Any] | None:
+        """The ids by number, in as few bytes as they need; None where each id is its number."""
+        ids = self.tier.segment.ids
+        if self.first_number is not None:
+            ids = np.arange(self.first_number, self.first_number + len(ids))
+        if ids.dtype == object or not len(ids):
+            return ids
+        if ids[0] == 0 and ids[-1] == len(ids) - 1 and (np.diff(ids) == 1).all():
+            return None
+        small = np.iinfo(np.int32).min <= ids.min() and ids.max() <= np.iinfo(np.int32).max
+        return ids.astype(np.int32) if small else ids
+
+    def match_part(
+        self, coded: CodedBatch, source: EventSource, start: int, stop: int, output_ids: int, memory: Gathered
+    ) -> Matches:
+        """Return the matches of events start .. stop-1 of the source, in that memory."""
+        memory.clear()
+        for part in self.match(coded.part(start, stop), source, start, output_ids):
+            memory.add(part)
+        return memory.matches(start)
+
+
+def match_tiers(
+    readers: Sequence[TierReader], coded: Sequence[CodedBatch], source: EventSource, threads: int, output_ids: int
+) -> Iterator[Matches]:
+    """Yield the matches of all tiers, part by part of the events, so that no part becomes too large."""
+    largest = max(range(len(readers)), key=lambda at: len(readers[at].tier.segment), default=0)
+    others = [pair for at, pair in enumerate(zip(readers, coded, strict=True)) if at != largest]
+
+    def run(start: int, stop: int, memory: list[Gathered]) -> Iterator[Matches]:
+        *each, together = memory
+        found = [
+            reader.match_part(batch, source, start, stop, output_ids, of_reader)
+            for (reader, batch), of_reader in zip(others, each, strict=True)
+        ]
+        if len(found) == 1:
+            small, together = found[0], each[0]
+        else:
+            small = together.joined(found, start, stop - start)
+        if not readers:
+            yield small
+            return
+        main, batch = readers[largest], coded[largest].part(start, stop)
+        if main.tells_ids(batch) and small.ids.dtype == np.int32:
+            beside = Beside(small.offset, together.with_spare(len(small)))
+            yield from main.match_beside(batch, start, output_ids, beside)
+        else:
+            for part in main.match(batch, source, start, output_ids):
+                yield joined([part, small.part(part.first, len(part.offset) - 1)], part.first, len(part.offset) - 1)
+
+    step = max(1, min(EVENTS_AT_ONCE, -(-source.size // threads)))
+    if threads > 1:
+
+        def copied(start: int) -> list[Matches]:
+            with borrowed(len(others) + 1) as memory:
+                return [part.copy() for part in run(start, min(source.size, start + step), memory)]
+
+        with ThreadPoolExecutor(threads) as pool:
+            for parts in pool.map(copied, range(0, source.size, step)):
+                yield from parts
+        return
+    with borrowed(len(others) + 1) as memory:
+        start = 0
+        while start < source.size:
+            stop, ids = min(source.size, start + step), 0
+            for part in run(start, stop, memory):
+                ids += len(part)
+                yield part
+            fitting = IDS_AT_ONCE * (stop - start) // max(1, ids)
+            start, step = stop, max(FEW_EVENTS, min(EVENTS_AT_ONCE, fitting))
