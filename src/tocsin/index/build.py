@@ -17,11 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.compile.table import PredicateKind
-from tocsin.index import rows
+from tocsin.index import row_order, rows
 from tocsin.index.filters import BYTE_CODES, BYTE_GROUPS, write_filters
 from tocsin.index.layout import (
     EQ,
+    GE,
     GENERIC,
+    LE,
     PADDING_ROWS,
     SCHEMA_FIELDS,
     Scalar,
@@ -45,6 +47,8 @@ DENSE_CODES = {EQ: 8192}
 DENSE_CODES_OTHERWISE = 512
 DENSE_ATOMS = 32_768
 ATOM_NUMBERS = 65_536
+# Events are sorted by a column whose ranges sketch at least this share of all rows.
+SORTED_SHARE = 0.25
 
 Sections = dict[Section, npt.NDArray[Any]]
 
@@ -181,8 +185,11 @@ def _add_rows(
     if len(groups):
         dense = ~is_local & ~placement.replaced
         atom_number[dense] = (groups[atom_group[dense], 2] + 1 + lowered.atom_value[dense]).astype(np.uint16)
-    widths, keys, row_atoms, row_offset = rows.row_keys(
-        order, block_start, lowered.atom_offset, lowered.atom_selectivity, placement.replaced, atom_number
+    of_atoms = (
+        lowered.atom_offset, lowered.atom_kind, atom_group, lowered.atom_selectivity, placement.replaced, atom_number,
+    )  # fmt: skip
+    widths, keys, row_atoms, row_offset = row_order.row_keys(
+        order, block_start, *of_atoms, _dimensions(lowered, placement, atom_group, len(groups))
     )
     block_of = np.repeat(np.arange(len(block_start) - 1), np.diff(block_start)).astype(np.uint64)
     sorted_rows = radix_order(block_of, radix_order(keys, np.arange(len(order))))
@@ -199,11 +206,11 @@ def _add_rows(
     numbers = np.zeros(len(order) + PADDING_ROWS, np.int32)
     numbers[: len(order)] = table.subscription[conjunction]
     _add_checks(sections, table, checks, check_conjunction, checked, conjunction, numbers)
-    lead_stripe, lead_start, lead_row = rows.find_leads(atoms, stripe_row, stripe_data, stripe_width)
+    sketches, block_sketch, sketched = row_order.sketch_rows(sorted_rows, order, block_start, *of_atoms, len(groups))
     sections |= {
         Section.NUMBERS: numbers, Section.ATOMS: atoms, Section.STRIPE_ROW: stripe_row,
-        Section.STRIPE_DATA: stripe_data, Section.STRIPE_WIDTH: stripe_width, Section.LEAD_STRIPE: lead_stripe,
-        Section.LEAD_START: lead_start, Section.LEAD_ROW: lead_row, Section.BLOCK_STRIPE: block_stripe,
+        Section.STRIPE_DATA: stripe_data, Section.STRIPE_WIDTH: stripe_width, Section.SKETCHES: sketches,
+        Section.BLOCK_SKETCH: block_sketch, Section.BLOCK_STRIPE: block_stripe,
         Section.BLOCK_LOCAL: block_local, Section.BLOCK_DENSE: block_dense, Section.BLOCK_NEXT: block_next,
         Section.LOCAL_GROUP: local_group, Section.LOCAL_START: local_start, Section.LOCAL_VALUE: local_value,
         Section.DENSE_LIST: dense_list,
@@ -212,6 +219,7 @@ def _add_rows(
     live = np.sort(table.subscription[conjunction])
     repeated[live[1:][live[1:] == live[:-1]]] = True
     sections[Section.REPEATED] = np.packbits(repeated, bitorder="little") if repeated.any() else np.zeros(0, np.uint8)
+    scalars[Scalar.SORT_COLUMN] = _sort_column(groups, sketched, len(order))
     scalars[Scalar.ROWS] = len(order)
     scalars[Scalar.BLOCKS] = len(block_start) - 1
     scalars[Scalar.LARGEST_BLOCK] = int(np.diff(block_start).max(initial=0))
@@ -219,6 +227,27 @@ def _add_rows(
     sections[Section.PROBE_KEY] = placement.key  # replaced in _add_tables; here for the order of clusters
     sections[Section.PROBE_BLOCK] = np.searchsorted(block_start, cluster_start[:-1]).astype(np.int32)
     return atom_number
+
+
+def _dimensions(
+    lowered: Lowered, placement: Placement, atom_group: npt.NDArray[np.int32], groups: int
+) -> npt.NDArray[np.int64]:
+    """Return which coordinate each group is in the order of rows: the groups of ranges that rows fail by most often."""
+    ranges = ~placement.replaced & ((lowered.atom_kind == GE) | (lowered.atom_kind == LE))
+    failing = np.bincount(atom_group[ranges], 1 - lowered.atom_selectivity[ranges], groups + 1)
+    best = np.argsort(-failing, kind="stable")[: row_order.DIMENSIONS]
+    dimension = np.full(groups + 1, -1, np.int64)
+    dimension[best] = np.arange(len(best))
+    dimension[failing == 0] = -1
+    return dimension
+
+
+def _sort_column(groups: npt.NDArray[np.int32], sketched: npt.NDArray[np.int64], rows: int) -> int:
+    """Return the column whose ranges sketch most rows; -1 where these are few."""
+    ranges = np.flatnonzero((groups[:, 1] == GE) | (groups[:, 1] == LE))
+    of_column = np.bincount(groups[ranges, 0], sketched[ranges], 1)
+    best = int(np.argmax(of_column))
+    return best if of_column[best] >= SORTED_SHARE * rows > 0 else -1
 
 
 def _add_filters(

@@ -10,9 +10,14 @@ from tocsin.index.explain import block_keys
 from tocsin.index.filters import BYTE_GROUPS, EQUALITIES, FILTER_BYTES, FILTER_ROWS, WHERE
 from tocsin.index.layout import (
     EQ,
+    FALSE_ATOM,
+    GE,
     GENERIC,
+    LE,
     PADDING_ROWS,
     SCHEMA_FIELDS,
+    SKETCH_ROWS,
+    TRUE_ATOM,
     Scalar,
     SchemaField,
     Section,
@@ -28,6 +33,7 @@ def check_segment(segment: Segment) -> None:
     _check_extents(segment)
     _check_rows(segment)
     _check_atoms(segment)
+    _check_sketches(segment)
     _check_local_groups(segment)
     _check_groups(segment)
     _check_tables(segment)
@@ -75,13 +81,11 @@ def _check_rows(segment: Segment) -> None:
 
 
 def _check_atoms(segment: Segment) -> None:
-    """Atoms are in range for their block; rows of a stripe are sorted by their first atom; leads say where it changes."""
+    """Atoms are in range for their block."""
     atoms, dense = segment.section(Section.ATOMS), segment.scalar(Scalar.DENSE_ATOMS)
     stripe_row, stripe_data = segment.section(Section.STRIPE_ROW), segment.section(Section.STRIPE_DATA)
     width, block_stripe = segment.section(Section.STRIPE_WIDTH), segment.section(Section.BLOCK_STRIPE)
     local_start, block_local = segment.section(Section.LOCAL_START), segment.section(Section.BLOCK_LOCAL)
-    leads = dict(zip(segment.section(Section.LEAD_STRIPE).tolist(), range(10**9), strict=False))
-    lead_start, lead_row = segment.section(Section.LEAD_START), segment.section(Section.LEAD_ROW)
     for block in range(segment.scalar(Scalar.BLOCKS)):
         local = local_start[block_local[block + 1]] - local_start[block_local[block]]
         for stripe in range(block_stripe[block], block_stripe[block + 1]):
@@ -89,13 +93,43 @@ def _check_atoms(segment: Segment) -> None:
             start = stripe_data[stripe]
             part = atoms[start : start + rows * width[stripe]].reshape(rows, width[stripe])
             assert int(part.max()) < dense + local
-            first = part[:, 0]
-            assert _ascending(first), "rows are sorted by their first atom"
             assert (part[:, :-1] != 0).all(), "only the last atom of a row may be FALSE"
-            if stripe in leads:
-                lead = leads[stripe]
-                expected = np.concatenate([[0], np.flatnonzero(np.diff(first)) + 1, [rows]])
-                assert np.array_equal(lead_row[lead_start[lead] : lead_start[lead + 1]], expected)
+
+
+def _check_sketches(segment: Segment) -> None:
+    """There are two atoms for each 64 rows of a block, and every one of these rows that lives implies both."""
+    atoms, dense = segment.section(Section.ATOMS), segment.scalar(Scalar.DENSE_ATOMS)
+    stripe_row, stripe_data = segment.section(Section.STRIPE_ROW), segment.section(Section.STRIPE_DATA)
+    width, block_stripe = segment.section(Section.STRIPE_WIDTH), segment.section(Section.BLOCK_STRIPE)
+    sketches, block_sketch = segment.section(Section.SKETCHES), segment.section(Section.BLOCK_SKETCH)
+    groups = segment.section(Section.GROUPS).reshape(-1, 4)
+    assert np.array_equal(np.diff(block_sketch), -(-np.diff(stripe_row[block_stripe]) // SKETCH_ROWS))
+    assert len(sketches) == 2 * block_sketch[-1]
+    assert -1 <= segment.scalar(Scalar.SORT_COLUMN) < len(segment.columns)
+    dense_group = np.full(dense, -1)
+    for g, (_, _, first, size) in enumerate(groups):
+        dense_group[first : first + size] = g if first >= 0 else dense_group[first : first + size]
+    for block in range(segment.scalar(Scalar.BLOCKS)):
+        group_of = np.concatenate([dense_group, _groups_of_local_atoms(segment, block)])
+        first_row = stripe_row[block_stripe[block]]
+        for stripe in range(block_stripe[block], block_stripe[block + 1]):
+            for row in range(stripe_row[stripe], stripe_row[stripe + 1]):
+                start = stripe_data[stripe] + (row - stripe_row[stripe]) * int(width[stripe])
+                own = atoms[start : start + width[stripe]].astype(np.int64)
+                k = 2 * (block_sketch[block] + (row - first_row) // SKETCH_ROWS)
+                for implied in sketches[k : k + 2].tolist():
+                    if implied == TRUE_ATOM or own[-1] == FALSE_ATOM:
+                        continue
+                    g = group_of[implied]
+                    alike, kind = own[group_of[own] == g], groups[g, 1]
+                    stronger = alike >= implied if kind == GE else alike <= implied if kind == LE else alike == implied
+                    assert stronger.any(), f"row {row} does not imply its sketch"
+
+
+def _groups_of_local_atoms(segment: Segment, block: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    first, end = segment.section(Section.BLOCK_LOCAL)[block : block + 2].tolist()
+    sizes = np.diff(segment.section(Section.LOCAL_START)[first : end + 1])
+    return np.repeat(segment.section(Section.LOCAL_GROUP)[first:end].astype(np.int64), sizes)
 
 
 def _check_local_groups(segment: Segment) -> None:

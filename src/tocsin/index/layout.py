@@ -24,6 +24,7 @@ Directory = npt.NDArray[np.int64]
 ALIGNMENT = 64
 # Decoding reads and writes whole vectors of 8 numbers, for a word of 64 rows.
 PADDING_ROWS = 64
+SKETCH_ROWS = 64
 
 
 class Section(IntEnum):
@@ -34,45 +35,44 @@ class Section(IntEnum):
     STRIPE_ROW = 2  # int32 per stripe, and one past the end: its first row
     STRIPE_DATA = 3  # int32 per stripe: position of its first atom in ATOMS
     STRIPE_WIDTH = 4  # uint8 per stripe: atoms per row (at least 2)
-    LEAD_STRIPE = 5  # int32, ascending: stripes that have leads
-    LEAD_START = 6  # int32 per stripe with leads, and one past the end: position in LEAD_ROW
-    LEAD_ROW = 7  # int32: rows (within the stripe) where the first atom changes, and one past the end of the stripe
-    BLOCK_STRIPE = 8  # int32 per block, and one past the end: its first stripe
-    BLOCK_LOCAL = 9  # int32 per block, and one past the end: its first local group
-    BLOCK_DENSE = 10  # int32 per block, and one past the end: position in DENSE_LIST
-    BLOCK_NEXT = 11  # uint8 per block: 1 where the next block belongs to the same cluster
-    LOCAL_GROUP = 12  # uint16 per local group: group number
-    LOCAL_START = 13  # int32 per local group, and one past the end: position in LOCAL_VALUE
-    LOCAL_VALUE = 14  # int32: codes (for GENERIC: numbers of generic predicates), ascending within a local group
-    DENSE_LIST = 15  # uint16: dense groups that a block's rows use, in fill order
-    GROUPS = 16  # int32 x 4 per group: column, atom kind, first atom (-1: local), atoms (dense) or 0
-    SCHEMAS = 17  # int64 x 16 per access schema, see SchemaField
-    PROBE_KEY = 18  # uint64: keys of the hash tables of all access schemas
-    PROBE_BLOCK = 19  # int32: first block of a cluster by slot of a hash table or by key; -1 none
-    BUCKETS = 20  # int32 x 4 per bucket grid: column, level, position in BOUNDARIES, boundaries
-    BOUNDARIES = 21  # int32: codes at which a new bucket starts, ascending
+    SKETCHES = 5  # uint16 x 2 per 64 rows of a block: atoms that all of them imply (see index/row_order.py)
+    BLOCK_SKETCH = 6  # int32 per block, and one past the end: its first sketch
+    BLOCK_STRIPE = 7  # int32 per block, and one past the end: its first stripe
+    BLOCK_LOCAL = 8  # int32 per block, and one past the end: its first local group
+    BLOCK_DENSE = 9  # int32 per block, and one past the end: position in DENSE_LIST
+    BLOCK_NEXT = 10  # uint8 per block: 1 where the next block belongs to the same cluster
+    LOCAL_GROUP = 11  # uint16 per local group: group number
+    LOCAL_START = 12  # int32 per local group, and one past the end: position in LOCAL_VALUE
+    LOCAL_VALUE = 13  # int32: codes (for GENERIC: numbers of generic predicates), ascending within a local group
+    DENSE_LIST = 14  # uint16: dense groups that a block's rows use, in fill order
+    GROUPS = 15  # int32 x 4 per group: column, atom kind, first atom (-1: local), atoms (dense) or 0
+    SCHEMAS = 16  # int64 x 16 per access schema, see SchemaField
+    PROBE_KEY = 17  # uint64: keys of the hash tables of all access schemas
+    PROBE_BLOCK = 18  # int32: first block of a cluster by slot of a hash table or by key; -1 none
+    BUCKETS = 19  # int32 x 4 per bucket grid: column, level, position in BOUNDARIES, boundaries
+    BOUNDARIES = 20  # int32: codes at which a new bucket starts, ascending
     COLUMNS = (
-        22  # int32 x 4 per column: codes, slot, position among the multiple columns (-1: unique), 1 if its slot is read
+        21  # int32 x 4 per column: codes, slot, position among the multiple columns (-1: unique), 1 if its slot is read
     )
-    GENERIC = 23  # int32 x 4 per generic predicate: column, predicate kind, low, high (see compile/table.py)
-    SET_OFFSET = 24  # int32 per set, and one past the end
-    SET_LOW = 25  # int32
-    SET_HIGH = 26  # int32
-    CHECKED_ROW = 27  # int32, ascending: rows that have checks
-    CHECKED_NUMBER = 28  # int32 per such row: subscription number
-    CHECKED_OFFSET = 29  # int32 per such row, and one past the end: position in CHECKED_CHECK
-    CHECKED_CHECK = 30  # int32: check numbers
-    REPEATED = 31  # uint8 per 8 subscriptions: bit set where a subscription has several rows; empty if none has
-    FILTERS = 32  # uint8, 192 per 32 rows of a block that has filters: see index/filters.py
-    BLOCK_FILTER = 33  # int32 per block, or empty: its first 192 bytes in FILTERS, counted in such; -1 if it has none
-    CREATED = 34  # int64 per subscription, or empty: seq of its creation
-    DELETED = 35  # int64 per subscription, or empty: seq of its deletion
-    LEASE_START = 36  # int64 per subscription, or empty: microseconds
-    LEASE_END = 37  # int64 per subscription, or empty: microseconds
-    IDS = 38  # int64 per subscription, or UTF-8 text
-    ID_OFFSET = 39  # int64 per subscription and one past the end, where ids are texts
-    CONSTANTS = 40  # the constants of all columns
-    NAMES = 41  # UTF-8 JSON: attributes, derivations, kinds of constants, checks
+    GENERIC = 22  # int32 x 4 per generic predicate: column, predicate kind, low, high (see compile/table.py)
+    SET_OFFSET = 23  # int32 per set, and one past the end
+    SET_LOW = 24  # int32
+    SET_HIGH = 25  # int32
+    CHECKED_ROW = 26  # int32, ascending: rows that have checks
+    CHECKED_NUMBER = 27  # int32 per such row: subscription number
+    CHECKED_OFFSET = 28  # int32 per such row, and one past the end: position in CHECKED_CHECK
+    CHECKED_CHECK = 29  # int32: check numbers
+    REPEATED = 30  # uint8 per 8 subscriptions: bit set where a subscription has several rows; empty if none has
+    FILTERS = 31  # uint8, 192 per 32 rows of a block that has filters: see index/filters.py
+    BLOCK_FILTER = 32  # int32 per block, or empty: its first 192 bytes in FILTERS, counted in such; -1 if it has none
+    CREATED = 33  # int64 per subscription, or empty: seq of its creation
+    DELETED = 34  # int64 per subscription, or empty: seq of its deletion
+    LEASE_START = 35  # int64 per subscription, or empty: microseconds
+    LEASE_END = 36  # int64 per subscription, or empty: microseconds
+    IDS = 37  # int64 per subscription, or UTF-8 text
+    ID_OFFSET = 38  # int64 per subscription and one past the end, where ids are texts
+    CONSTANTS = 39  # the constants of all columns
+    NAMES = 40  # UTF-8 JSON: attributes, derivations, kinds of constants, checks
 
 
 class Scalar(IntEnum):
@@ -92,6 +92,7 @@ class Scalar(IntEnum):
     SIMPLE_GROUPS = 11  # so many groups, the first ones, are dense EQ groups of unique columns
     READ_SLOTS = 12  # int32 per event in the event matrix
     BYTE_GROUPS = 13  # so many groups, the first ones, have codes of a byte each; 0 where no block has filters
+    SORT_COLUMN = 14  # by whose codes the events of a batch are sorted, so that tiles match alike; -1: none
 
 
 class SchemaField(IntEnum):
@@ -126,6 +127,7 @@ def dtype_of(section: Section) -> np.dtype[Any]:
 
 _DTYPES: dict[Section, Any] = {
     Section.ATOMS: np.uint16,
+    Section.SKETCHES: np.uint16,
     Section.STRIPE_WIDTH: np.uint8,
     Section.BLOCK_NEXT: np.uint8,
     Section.LOCAL_GROUP: np.uint16,

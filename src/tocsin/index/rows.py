@@ -1,6 +1,6 @@
 """Rows: the kernels that turn conjunctions, ordered by cluster, into blocks, stripes and rows of atom numbers.
 
-Called by index/build.py, in the order of this file. A block is a cluster, or a part of one whose local atoms would
+Called by index/build.py, in the order of this file; the order of rows within a block is made by index/row_order.py. A block is a cluster, or a part of one whose local atoms would
 not fit 16 bits. A stripe is the rows of a block that have the same number of atoms.
 """
 
@@ -16,9 +16,6 @@ from tocsin.index.jit import kernel
 # Blocks of fewer rows are one stripe (padded with TRUE atoms) and are matched event by event.
 SMALL_BLOCK = 16
 MIN_WIDTH = 2
-# Stripes of so many rows get leads, if at least LEAD_RUN rows share a lead on average.
-LEAD_ROWS = 512
-LEAD_RUN = 8
 TRUE_ATOM = 1
 
 
@@ -114,50 +111,6 @@ def number_local(use_order, use_block, value_key, blocks, first_number):
 
 
 @kernel
-def row_keys(order, block_start, atom_offset, atom_selectivity, replaced, atom_number):
-    """Return per row its width, a key to sort rows within a block by, and its atoms, most selective first."""
-    n = len(order)
-    widths, keys = np.empty(n, np.uint8), np.empty(n, np.uint64)
-    atoms = np.empty(len(atom_number) + MIN_WIDTH * n, np.uint16)
-    offset = np.zeros(n + 1, np.int64)
-    selectivity = np.empty(65_536, np.float32)
-    p = 0
-    for b in range(len(block_start) - 1):
-        widest = MIN_WIDTH
-        for r in range(block_start[b], block_start[b + 1]):
-            s = p
-            for j in range(atom_offset[order[r]], atom_offset[order[r] + 1]):
-                if replaced[j]:
-                    continue
-                q = p
-                while q > s and (
-                    selectivity[q - 1 - s] > atom_selectivity[j]
-                    or (selectivity[q - 1 - s] == atom_selectivity[j] and atoms[q - 1] > atom_number[j])
-                ):
-                    atoms[q], selectivity[q - s] = atoms[q - 1], selectivity[q - 1 - s]
-                    q -= 1
-                atoms[q], selectivity[q - s] = atom_number[j], atom_selectivity[j]
-                p += 1
-            while p - s < MIN_WIDTH:
-                atoms[p] = TRUE_ATOM
-                p += 1
-            widths[r], offset[r + 1] = p - s, p
-            widest = max(widest, p - s)
-        small = block_start[b + 1] - block_start[b] < SMALL_BLOCK
-        for r in range(block_start[b], block_start[b + 1]):
-            key = np.uint64(min(np.int64(widths[r]), 255))
-            for z in range(3):
-                key <<= np.uint64(16)
-                if z < widths[r]:
-                    key |= np.uint64(atoms[offset[r] + z])
-            if small:
-                widths[r] = widest
-                key &= np.uint64(0xFFFFFFFFFFFF)
-            keys[r] = key
-    return widths, keys, atoms, offset
-
-
-@kernel
 def write_rows(
     sorted_rows, block_start, widths, row_atoms, row_offset, atom_group, is_local, replaced, atom_offset, order, groups
 ):
@@ -205,28 +158,6 @@ def write_rows(
         np.array(dense_list, dtype=np.int64).astype(np.uint16)[1:].copy(),
         block_dense,
     )
-
-
-@kernel
-def find_leads(atoms, stripe_row, stripe_data, stripe_width):
-    """Return LEAD_STRIPE, LEAD_START and LEAD_ROW: where the first atom changes within large stripes."""
-    stripes, starts, lead = [np.int32(0)], [np.int32(0)], [np.int32(0)]
-    for s in range(len(stripe_width)):
-        n = np.int64(stripe_row[s + 1] - stripe_row[s])
-        if n < LEAD_ROWS:
-            continue
-        width, base, changes = np.int64(stripe_width[s]), np.int64(stripe_data[s]), 1
-        for r in range(1, n):
-            changes += atoms[base + r * width] != atoms[base + (r - 1) * width]
-        if changes * LEAD_RUN > n:
-            continue
-        stripes.append(np.int32(s))
-        for r in range(n):
-            if r == 0 or atoms[base + r * width] != atoms[base + (r - 1) * width]:
-                lead.append(np.int32(r))
-        lead.append(np.int32(n))
-        starts.append(np.int32(len(lead) - 1))
-    return np.array(stripes[1:], dtype=np.int32), np.array(starts, dtype=np.int32), np.array(lead[1:], dtype=np.int32)
 
 
 @kernel

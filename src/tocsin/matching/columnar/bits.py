@@ -30,7 +30,7 @@ Numbers = npt.NDArray[np.int32]
 _i8, _i32, _i64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 ONE = np.uint64(1)
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-FEW = 8  # bits of a word that are better copied one by one than by vectors
+FEW = 6  # bits of a word that are better copied one by one than by vectors
 
 
 def _has_avx2() -> bool:
@@ -221,19 +221,15 @@ def append_selected_portable(word: np.uint64, numbers: Numbers, row: int, out: N
 
 @inlined
 def append_few_unrolled(word: np.uint64, numbers: Numbers, row: int, out: Numbers, p: int) -> int:
-    """As append_selected_portable, for a word with at most FEW bits set; writes up to 8 numbers beyond the end.
+    """As append_selected_portable, for a word with at most FEW bits set; writes up to FEW numbers beyond the end.
 
-    How many bits are set cannot be predicted, so that four or eight numbers are always copied: a mistaken branch costs
-    more. Where the bits are at an end, that is the number after the last of the 64.
+    How many bits are set cannot be predicted, so that FEW numbers are always copied: a mistaken branch costs more. Where
+    the bits are at an end, that is the number after the last of the 64.
     """
     end, first, count = np.uint64(p), np.uint64(row), count_ones(word)
-    for z in range(np.uint64(4)):
+    for z in range(np.uint64(FEW)):
         out[end + z] = numbers[first + zeros_below(word)]
         word &= word - ONE
-    if count > 4:
-        for z in range(np.uint64(4), np.uint64(8)):
-            out[end + z] = numbers[first + zeros_below(word)]
-            word &= word - ONE
     return p + count
 
 

@@ -12,7 +12,6 @@ Only where every row is a subscription of its own, and live: what needs finishin
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin.index.jit import helper, inlined, lean_kernel
 from tocsin.index.layout import (
@@ -38,7 +37,8 @@ from tocsin.matching.columnar.fill import (
     fill_dense_truth,
     set_simple_truth,
 )
-from tocsin.matching.columnar.join import DIRECT, TILE_ROWS, TILES, VISITS, WORDS, Runs, add_run
+from tocsin.matching.columnar.join import TILE_ROWS, TILES, VISITS, WORDS
+from tocsin.matching.columnar.runs import DIRECT, Runs, add_run, group_runs
 from tocsin.matching.columnar.tile import clear_tile, fill_tile, listed_after, worth_a_tile
 from tocsin.matching.columnar.workspace import PLANES
 
@@ -86,7 +86,8 @@ def carry_of(a: np.uint64, b: np.uint64, c: np.uint64) -> np.uint64:
 
 @helper
 def add_words(results: Words, rows: int, planes: Words) -> None:
-    """Add results[:rows] to the counts; results is zero from there to the next multiple of 16."""
+    """Add results[:rows] to the counts; results up to the next multiple of 16 are set to zero."""
+    results[rows : (rows + 15) // 16 * 16] = np.uint64(0)
     ones, twos, fours, eights = planes[0], planes[1], planes[2], planes[3]
     for at in range(np.uint64(0), np.uint64(rows), np.uint64(16)):
         eight_a, four_a, two_a = np.uint64(0), np.uint64(0), np.uint64(0)
@@ -136,10 +137,10 @@ def take_counts(planes: Words, rows: int, events: Int32s, m: int, first_event: i
 def count(
     buffer: Bytes, directory: Directory, numbers: Numbers, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s,
     narrow: Narrow, first_event: int, last_event: int, visits: Words, n: int, words: Words, results: Words, runs: Runs,
-    list_ends: npt.NDArray[np.int32], tile: Matrix, planes: Words, truth: Truth, out: Numbers, counts: Int64s,
+    run_start: Int32s, grouped: Runs, tile: Matrix, planes: Words, truth: Truth, out: Numbers, counts: Int64s,
     counters: Int64s,
 ) -> None:  # fmt: skip
-    """Write how many rows each event matches to counts; visits[:n] are sorted by block, and runs has room for n.
+    """Write how many rows each event matches to counts; visits[:n] are sorted by block, and runs and grouped have room for n.
 
     `out` has room for the numbers of the largest block, which are written where rows are tested one by one.
     """
@@ -160,14 +161,11 @@ def count(
     set_offset = int32_section(buffer, directory, Section.SET_OFFSET)
     set_low = int32_section(buffer, directory, Section.SET_LOW)
     set_high = int32_section(buffer, directory, Section.SET_HIGH)
-    lead_stripe = int32_section(buffer, directory, Section.LEAD_STRIPE)
-    lead_start = int32_section(buffer, directory, Section.LEAD_START)
-    lead_row = int32_section(buffer, directory, Section.LEAD_ROW)
+    sketches = uint16_section(buffer, directory, Section.SKETCHES)
+    block_sketch = int32_section(buffer, directory, Section.BLOCK_SKETCH)
     dense_atoms = directory[SCALARS + Scalar.DENSE_ATOMS]
     dense_groups = directory[SCALARS + Scalar.GROUPS]
     all_simple = directory[SCALARS + Scalar.SIMPLE_GROUPS]
-    heads, tails = list_ends[0], list_ends[1]
-    heads[: last_event - first_event] = -1
     counts[: last_event - first_event] = 0
     events, limits, ranks = tile[0], tile[1], tile[2]
     used_runs = np.int64(0)
@@ -184,7 +182,7 @@ def count(
             if not worth_a_tile(m, rows):
                 for z in range(i, i + m):
                     event = np.int64(visits[z] & np.uint64(0xFFFFFFFF)) - first_event
-                    used_runs = add_run(runs, used_runs, heads, tails, event, 0, DIRECT, block)
+                    used_runs = add_run(runs, used_runs, event, rows, DIRECT, block)
                 i += m
                 continue
             for z in range(m):
@@ -196,38 +194,44 @@ def count(
                 offset, codes, block, events, m, limits, ranks,
             )  # fmt: skip
             counters[TILES] += 1
-            counters[TILE_ROWS] += rows
+            block_row, filled = np.int64(stripe_row[block_stripe[block]]), 0
             for s in range(block_stripe[block], block_stripe[block + 1]):
-                width, data = np.int64(stripe_width[s]), np.int64(stripe_data[s])
-                left = np.int64(stripe_row[s + 1] - stripe_row[s])
-                counters[WORDS] += left * width
-                while left:
-                    part = min(left, ROWS_AT_ONCE)
-                    and_into(results, 0, words, atoms, data, width, part)
-                    results[part : (part + 15) // 16 * 16] = np.uint64(0)
-                    add_words(results, part, planes)
-                    data += part * width
-                    left -= part
+                width, row, end = np.int64(stripe_width[s]), np.int64(stripe_row[s]), np.int64(stripe_row[s + 1])
+                data = np.int64(stripe_data[s]) - row * width
+                while row < end:
+                    group = (row - block_row) >> 6
+                    stop = min(end, block_row + ((group + 1) << 6))
+                    implied = np.uint64(2 * (block_sketch[block] + group))
+                    if words[sketches[implied]] & words[sketches[implied + ONE]]:
+                        and_into(results, filled, words, atoms, data + row * width, width, stop - row)
+                        counters[TILE_ROWS] += stop - row
+                        counters[WORDS] += (stop - row) * width
+                        filled += stop - row
+                        if filled >= ROWS_AT_ONCE:
+                            add_words(results, filled, planes)
+                            filled = 0
+                    row = stop
+            add_words(results, filled, planes)
             take_counts(planes, rows, events, m, first_event, counts)
             clear_tile(
                 words, first_dense, groups, columns, block_dense, dense_list, all_simple, slots, simple, events, offset,
                 codes, block, events, m,
             )  # fmt: skip
             i += m
+    group_runs(runs, used_runs, last_event - first_event, run_start, grouped)
     truth[TRUE_ATOM] = 1
     for e in range(first_event, last_event):
-        run = heads[e - first_event]
-        if run < 0:
+        run, end = np.int64(run_start[e - first_event]), np.int64(run_start[e - first_event + 1])
+        if run == end:
             continue
         set_simple_truth(truth, simple, narrow, groups, all_simple, e, 1)
         fill_dense_truth(truth, groups, all_simple, dense_groups, columns, slots, offset, codes, e)
-        while run >= 0:
+        while run < end:
             counts[e - first_event] += append_block(
                 groups, columns, numbers, atoms, stripe_row, stripe_data, stripe_width, block_stripe, block_local,
-                local_group, local_start, local_value, generic, set_offset, set_low, set_high, lead_stripe, lead_start,
-                lead_row, dense_atoms, slots, offset, codes, e, np.int64(runs[run, 3]), truth, out, np.int64(0),
-                counters,
+                local_group, local_start, local_value, generic, set_offset, set_low, set_high, sketches, block_sketch,
+                dense_atoms, slots, offset, codes, e, np.int64(grouped[run, 3]), truth, out, np.int64(0), counters,
             )  # fmt: skip
-            run = runs[run, 0]
+            run += 1
         set_simple_truth(truth, simple, narrow, groups, all_simple, e, 0)
         clear_dense_truth(truth, groups, all_simple, dense_groups, columns, slots, offset, codes, e)

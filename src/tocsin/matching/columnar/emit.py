@@ -23,7 +23,8 @@ from tocsin.index.layout import (
     uint16_section,
 )
 from tocsin.matching.columnar.bits import (
-    FEW,
+    ALL,
+    ONE,
     Numbers,
     Words,
     append_few,
@@ -44,97 +45,110 @@ from tocsin.matching.columnar.fill import (
     fill_local_truth,
     set_simple_truth,
 )
-from tocsin.matching.columnar.join import DIRECT_ROWS, SPARSE, VISITS, WORDS, Runs
+from tocsin.matching.columnar.join import DIRECT_ROWS, VISITS, WORDS
 from tocsin.matching.columnar.probe import probe
+from tocsin.matching.columnar.runs import SPARSE, Runs
+from tocsin.matching.columnar.word_masks import WORDS_AT_ONCE, many_of_eight, prefetch, some_of_eight
 
 FEW_ROWS = 12  # of 64, whose atoms are better tested one by one
+WORDS_OF_A_LINE = 8  # of the cache
+MARGIN = 64  # numbers that may be written beyond those that count
 
 
 @helper
 def append_rows(
-    atoms: Atoms, data: int, width: int, tests: int, rows: int, truth: Truth, numbers: Numbers, row: int, out: Numbers,
-    p: int,
-) -> int:  # fmt: skip
-    """Append the numbers of rows whose atoms all hold; writes a few numbers beyond the end; return the new end.
+    atoms: Atoms, data: int, width: int, rows: int, truth: Truth, numbers: Numbers, row: int, out: Numbers, p: int
+) -> int:
+    """Append the numbers of up to 64 rows whose atoms all hold; writes a few beyond the end; return the new end.
 
-    Rows lie `width` atoms apart; of each, `tests` atoms from `data` on are tested. The first two of 64 rows are tested
-    without a branch, into a word; the others row by row where few rows are left, else for all 64 at once.
+    The first two atoms of each row are tested without a branch, into a word; the others row by row where few rows are
+    left, else for all at once.
     """
-    at, step, end, one, two = np.uint64(data), np.uint64(width), np.uint64(tests), np.uint64(1), np.uint64(2)
-    for start in range(0, rows, 64):
-        word, first = np.uint64(0), at
-        count = np.uint64(min(64, rows - start))
-        if end == one:
-            for r in range(count):
-                word |= np.uint64(truth[atoms[at]]) << r
-                at += step
+    at, step, one, two = np.uint64(data), np.uint64(width), np.uint64(1), np.uint64(2)
+    word, first, count = np.uint64(0), at, np.uint64(rows)
+    for r in range(count):
+        word |= np.uint64(truth[atoms[at]] & truth[atoms[at + one]]) << r
+        at += step
+    if word == np.uint64(0):
+        return p
+    if step > two:
+        if count_ones(word) <= FEW_ROWS:
+            left = word
+            while left:
+                r = np.uint64(count_zeros(left))
+                holds, place = np.uint8(1), first + r * step
+                for z in range(place + two, place + step):
+                    holds &= truth[atoms[z]]
+                word ^= np.uint64(holds ^ np.uint8(1)) << r
+                left &= left - one
         else:
-            for r in range(count):
-                word |= np.uint64(truth[atoms[at]] & truth[atoms[at + one]]) << r
-                at += step
-        if word == np.uint64(0):
-            continue
-        if end > two:
-            if count_ones(word) <= FEW_ROWS:
-                left = word
-                while left:
-                    r = np.uint64(count_zeros(left))
-                    holds, place = np.uint8(1), first + r * step
-                    for z in range(place + two, place + end):
-                        holds &= truth[atoms[z]]
-                    word ^= np.uint64(holds ^ np.uint8(1)) << r
-                    left &= left - one
-            else:
-                for z in range(two, end):
-                    place, also = first + z, np.uint64(0)
-                    for r in range(count):
-                        also |= np.uint64(truth[atoms[place]]) << r
-                        place += step
-                    word &= also
-        p = append_selected(word, numbers, row + start, out, p)
-    return p
+            for z in range(two, step):
+                place, also = first + z, np.uint64(0)
+                for r in range(count):
+                    also |= np.uint64(truth[atoms[place]]) << r
+                    place += step
+                word &= also
+    return append_selected(word, numbers, row, out, p)
 
 
 @helper
 def append_bitmap(
-    bitmaps: Words, position: int, length: int, rows: Int32s, first: int, numbers: Numbers, few: Int32s, many: Int32s,
-    out: Numbers, p: int,
-) -> int:  # fmt: skip
+    bitmaps: Words, position: int, length: int, rows: Int32s, first: int, numbers: Numbers, out: Numbers, p: int
+) -> int:
     """Append the numbers of the rows whose bits are set in `length` words; return the new end.
 
-    Word i has the 64 rows from rows[first + i] on. Words with few bits and words with many are listed apart first, so
-    that what is done with them has nothing to guess; where most have many (length is negative), that does not pay.
+    Word i has the 64 rows from rows[first + i] on. Words with few bits and words with many are told apart first, 64 words
+    at a time, so that what is done with them has nothing to guess.
     """
-    fews, manies, start, place = np.uint64(0), np.uint64(0), np.uint64(position), np.uint64(first)
-    if length < 0:
-        for i in range(np.uint64(-length)):
-            word = bitmaps[start + i]
-            if word:
-                p = append_selected(word, numbers, np.int64(rows[place + i]), out, p)
-        return p
-    for i in range(np.uint64(length)):
-        ones = count_ones(bitmaps[start + i])
-        few[fews], many[manies] = i, i
-        fews += np.uint64(ones > 0) & np.uint64(ones <= FEW)
-        manies += np.uint64(ones > FEW)
-    for z in range(fews):
-        i = np.uint64(few[z])
-        p = append_few(bitmaps[start + i], numbers, np.int64(rows[place + i]), out, p)
-    for z in range(manies):
-        i = np.uint64(many[z])
-        p = append_many(bitmaps[start + i], numbers, np.int64(rows[place + i]), out, p)
+    for begin in range(0, length, 64):
+        start, place, left = np.uint64(position + begin), np.uint64(first + begin), np.uint64(min(64, length - begin))
+        some, many = np.uint64(0), np.uint64(0)
+        for i in range(np.uint64(0), left, np.uint64(WORDS_AT_ONCE)):
+            some |= some_of_eight(bitmaps, start + i) << i
+            many |= many_of_eight(bitmaps, start + i) << i
+        ours = ALL >> (np.uint64(64) - left)
+        few = some & ours & ~many
+        many &= ours
+        while few:
+            i = np.uint64(count_zeros(few))
+            p = append_few(bitmaps[start + i], numbers, np.int64(rows[place + i]), out, p)
+            few &= few - ONE
+        while many:
+            i = np.uint64(count_zeros(many))
+            p = append_many(bitmaps[start + i], numbers, np.int64(rows[place + i]), out, p)
+            many &= many - ONE
     return p
+
+
+@helper
+def prefetch_runs(runs: Runs, start: int, stop: int, bitmaps: Words, sparse: Int32s) -> int:
+    """Ask for what runs start .. stop-1 have; return how many numbers these may give at most."""
+    room = np.int64(0)
+    for run in range(np.uint64(start), np.uint64(stop)):
+        length, mark, position = np.int64(runs[run, 1]), np.int64(runs[run, 2]), np.int64(runs[run, 3])
+        if mark >= 0:
+            room += length << 6
+            for i in range(0, length + WORDS_OF_A_LINE - 1, WORDS_OF_A_LINE):
+                prefetch(bitmaps, position + i)
+        else:
+            room += length
+            if mark == SPARSE:
+                prefetch(sparse, position)
+    return room
 
 
 @inlined
 def append_block(
     groups: Int32s, columns: Int32s, numbers: Numbers, atoms: Atoms, stripe_row: Int32s, stripe_data: Int32s,
     stripe_width: Truth, block_stripe: Int32s, block_local: Int32s, local_group: Atoms, local_start: Int32s,
-    local_value: Int32s, generic: Int32s, set_offset: Int32s, set_low: Int32s, set_high: Int32s, lead_stripe: Int32s,
-    lead_start: Int32s, lead_row: Int32s, dense_atoms: int, slots: Matrix, offset: Int64s, codes: Int32s, e: int,
-    block: int, truth: Truth, out: Numbers, p: int, counters: Int64s,
+    local_value: Int32s, generic: Int32s, set_offset: Int32s, set_low: Int32s, set_high: Int32s, sketches: Atoms,
+    block_sketch: Int32s, dense_atoms: int, slots: Matrix, offset: Int64s, codes: Int32s, e: int, block: int,
+    truth: Truth, out: Numbers, p: int, counters: Int64s,
 ) -> int:  # fmt: skip
-    """Append the numbers of the block's rows that event e matches; dense truth is filled already."""
+    """Append the numbers of the block's rows that event e matches; dense truth is filled already.
+
+    64 rows whose sketch fails are skipped.
+    """
     first_value = local_start[block_local[block]]
     for z in range(block_local[block], block_local[block + 1]):
         g = np.int64(local_group[z])
@@ -143,25 +157,19 @@ def append_block(
             np.int64(local_start[z]), np.int64(local_start[z + 1] - local_start[z]), columns, slots, offset, codes,
             generic, set_offset, set_low, set_high, e,
         )  # fmt: skip
+    block_row, first_sketch = np.int64(stripe_row[block_stripe[block]]), np.int64(block_sketch[block])
     for s in range(block_stripe[block], block_stripe[block + 1]):
-        width, data = np.int64(stripe_width[s]), np.int64(stripe_data[s])
-        row = np.int64(stripe_row[s])
-        rows = np.int64(stripe_row[s + 1]) - row
-        lead = len(lead_stripe)
-        if rows >= 512:
-            lead = np.searchsorted(lead_stripe, s)
-        if lead == len(lead_stripe) or lead_stripe[lead] != s:
-            p = append_rows(atoms, data, width, width, rows, truth, numbers, row, out, p)
-            counters[DIRECT_ROWS] += rows
-            counters[WORDS] += rows * width
-            continue
-        for z in range(lead_start[lead], lead_start[lead + 1] - 1):
-            a, b = np.int64(lead_row[z]), np.int64(lead_row[z + 1])
-            if truth[atoms[data + a * width]]:
-                first = data + a * width + 1  # the leading atom holds for all of them
-                p = append_rows(atoms, first, width, width - 1, b - a, truth, numbers, row + a, out, p)
-                counters[DIRECT_ROWS] += b - a
-                counters[WORDS] += (b - a) * width
+        width, row, end = np.int64(stripe_width[s]), np.int64(stripe_row[s]), np.int64(stripe_row[s + 1])
+        data = np.int64(stripe_data[s]) - row * width
+        while row < end:
+            group = (row - block_row) >> 6
+            stop = min(end, block_row + ((group + 1) << 6))
+            implied = np.uint64(2 * (first_sketch + group))
+            if truth[sketches[implied]] & truth[sketches[implied + ONE]]:
+                p = append_rows(atoms, data + row * width, width, stop - row, truth, numbers, row, out, p)
+                counters[DIRECT_ROWS] += stop - row
+                counters[WORDS] += (stop - row) * width
+            row = stop
     return p
 
 
@@ -169,8 +177,8 @@ def append_block(
 def emit(
     buffer: Bytes, directory: Directory, numbers: Numbers, beside_offset: Int64s, beside: Numbers, slots: Matrix,
     simple: Atoms, offset: Int64s, codes: Int32s, narrow: Narrow, first_event: int, start: int, stop: int, bitmaps: Words,
-    sparse: Int32s, runs: Runs, list_ends: Int32s, truth: Truth, choice: Int32s, out: Numbers, ends: Int64s,
-    counters: Int64s, room_needed: Int64s,
+    sparse: Int32s, run_start: Int32s, runs: Runs, truth: Truth, out: Numbers, ends: Int64s, counters: Int64s,
+    room_needed: Int64s,
 ) -> int:  # fmt: skip
     """Write what is told (`numbers`, by row) of events start .. into out while it fits; return the first not written.
 
@@ -193,33 +201,35 @@ def emit(
     set_offset = int32_section(buffer, directory, Section.SET_OFFSET)
     set_low = int32_section(buffer, directory, Section.SET_LOW)
     set_high = int32_section(buffer, directory, Section.SET_HIGH)
-    lead_stripe = int32_section(buffer, directory, Section.LEAD_STRIPE)
-    lead_start = int32_section(buffer, directory, Section.LEAD_START)
-    lead_row = int32_section(buffer, directory, Section.LEAD_ROW)
+    sketches = uint16_section(buffer, directory, Section.SKETCHES)
+    block_sketch = int32_section(buffer, directory, Section.BLOCK_SKETCH)
     dense_atoms = directory[SCALARS + Scalar.DENSE_ATOMS]
     dense_groups = directory[SCALARS + Scalar.GROUPS]
     simple_groups = directory[SCALARS + Scalar.SIMPLE_GROUPS]
-    heads, few, many = list_ends[0], choice[0], choice[1]
     truth[TRUE_ATOM] = 1
     p = np.int64(0)
     ends[0] = 0
+    run, after = np.int64(run_start[start - first_event]), np.int64(run_start[start - first_event + 1])
+    room = prefetch_runs(runs, run, after, bitmaps, sparse)
     for e in range(start, stop):
-        need, extra = np.int64(list_ends[2, e - first_event]), np.int64(0)
+        need, extra, end = room + MARGIN, np.int64(0), after
         if len(beside_offset):
             extra = beside_offset[e + 1] - beside_offset[e]
             need += extra + 8
         if p + need > len(out):
             room_needed[0] = need
             return e
+        if e + 1 < stop:
+            after = np.int64(run_start[e - first_event + 2])
+            room = prefetch_runs(runs, end, after, bitmaps, sparse)
         for i in range(0, extra, 8):
             copy_8(beside, beside_offset[e] + i, out, p + i)
         p += extra
         filled = False
-        run = heads[e - first_event]
-        while run >= 0:
+        while run < end:
             length, mark, position = np.int64(runs[run, 1]), np.int64(runs[run, 2]), np.int64(runs[run, 3])
             if mark >= 0:
-                p = append_bitmap(bitmaps, position, length, sparse, mark, numbers, few, many, out, p)
+                p = append_bitmap(bitmaps, position, length, sparse, mark, numbers, out, p)
             elif mark == SPARSE:
                 for i in range(0, length, 8):
                     copy_8(sparse, position + i, out, p + i)
@@ -231,11 +241,10 @@ def emit(
                     filled = True
                 p = append_block(
                     groups, columns, numbers, atoms, stripe_row, stripe_data, stripe_width, block_stripe, block_local,
-                    local_group, local_start, local_value, generic, set_offset, set_low, set_high, lead_stripe,
-                    lead_start, lead_row, dense_atoms, slots, offset, codes, e, position, truth, out, p,
-                    counters,
+                    local_group, local_start, local_value, generic, set_offset, set_low, set_high, sketches,
+                    block_sketch, dense_atoms, slots, offset, codes, e, position, truth, out, p, counters,
                 )  # fmt: skip
-            run = runs[run, 0]
+            run += 1
         if filled:
             set_simple_truth(truth, simple, narrow, groups, simple_groups, e, 0)
             clear_dense_truth(truth, groups, simple_groups, dense_groups, columns, slots, offset, codes, e)
@@ -264,14 +273,13 @@ def match_one(
     set_offset = int32_section(buffer, directory, Section.SET_OFFSET)
     set_low = int32_section(buffer, directory, Section.SET_LOW)
     set_high = int32_section(buffer, directory, Section.SET_HIGH)
-    lead_stripe = int32_section(buffer, directory, Section.LEAD_STRIPE)
-    lead_start = int32_section(buffer, directory, Section.LEAD_START)
-    lead_row = int32_section(buffer, directory, Section.LEAD_ROW)
+    sketches = uint16_section(buffer, directory, Section.SKETCHES)
+    block_sketch = int32_section(buffer, directory, Section.BLOCK_SKETCH)
     dense_atoms = directory[SCALARS + Scalar.DENSE_ATOMS]
     dense_groups = directory[SCALARS + Scalar.GROUPS]
     simple_groups = directory[SCALARS + Scalar.SIMPLE_GROUPS]
     truth[TRUE_ATOM] = 1
-    n = probe(buffer, directory, slots, offset, codes, 0, 1, tile, own, visits)
+    n = probe(buffer, directory, slots, offset, codes, 0, 1, tile[3, :0], tile, own, visits)
     if n < 0:
         return -1
     set_simple_truth(truth, simple, narrow, groups, simple_groups, 0, 1)
@@ -281,9 +289,8 @@ def match_one(
         block = np.int64(visits[i] >> np.uint64(32))
         p = append_block(
             groups, columns, numbers, atoms, stripe_row, stripe_data, stripe_width, block_stripe, block_local,
-            local_group, local_start, local_value, generic, set_offset, set_low, set_high, lead_stripe,
-            lead_start, lead_row, dense_atoms, slots, offset, codes, 0, block, truth, out, p,
-            counters,
+            local_group, local_start, local_value, generic, set_offset, set_low, set_high, sketches,
+            block_sketch, dense_atoms, slots, offset, codes, 0, block, truth, out, p, counters,
         )  # fmt: skip
     set_simple_truth(truth, simple, narrow, groups, simple_groups, 0, 0)
     clear_dense_truth(truth, groups, simple_groups, dense_groups, columns, slots, offset, codes, 0)

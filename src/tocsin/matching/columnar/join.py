@@ -1,15 +1,10 @@
 """The join: rows of visited blocks against tiles of events, as bitmaps.
 
-For a tile of up to 64 events of one block, a row's matches are the AND of the words of its atoms. Results wait in
-runs, one list of runs per event, until emit.py writes them out event by event. A run is one of
-    bitmap   bits of rows, 64 a word       (length in words, position in `sparse` of each word's first row, in `bitmaps`);
-                                           the length is negative where many bits are set
-    sparse   subscription numbers          (length, -1, position in `sparse`)
-    direct   a block still to be evaluated (-, -2, block), where a tile would cost more than testing its rows
-Rows of a block that has filters may be passed event by event instead, into sparse runs at once (filtering.py).
-Of a chunk of rows, 64 rows in which few bits are set for the whole tile go to the sparse runs, others to the bitmaps.
-runs[r] = next run of the same event (-1: none), length, mark, position. list_ends holds per event its
-first run, its last run, and how many numbers its runs may give at most (and a margin).
+For a tile of up to 64 events of one block, a row's matches are the AND of the words of its atoms. Results wait in runs
+(runs.py), until emit.py writes them out event by event. Where a tile would cost more than testing its rows, a run says
+that the block is still to be evaluated. Rows of a block that has filters may be passed event by event instead, into
+sparse runs at once (filtering.py). 64 rows whose sketch holds for no event of the tile are skipped. Of a chunk of rows,
+64 rows in which few bits are set for the whole tile go to the sparse runs, others to the bitmaps.
 """
 
 # Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
@@ -18,9 +13,8 @@ first run, its last run, and how many numbers its runs may give at most (and a m
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from tocsin.index.jit import helper, inlined, lean_kernel
+from tocsin.index.jit import helper, lean_kernel
 from tocsin.index.layout import (
     SCALARS,
     Bytes,
@@ -35,15 +29,12 @@ from tocsin.matching.columnar.bits import ONE, Words, count_ones, count_zeros, t
 from tocsin.matching.columnar.events import Matrix, Narrow
 from tocsin.matching.columnar.fill import Atoms, Int32s, Int64s, expand_bytes
 from tocsin.matching.columnar.filtering import keep_matches, list_passing, worth_a_filter
+from tocsin.matching.columnar.runs import DIRECT, SPARSE, Runs, add_run, group_runs
 from tocsin.matching.columnar.tile import clear_tile, fill_tile, listed_after, worth_a_tile
 from tocsin.matching.columnar.workspace import CHUNK_ROWS
 
-Runs = npt.NDArray[np.int32]
-SPARSE, DIRECT = -1, -2
-
 # Of 64 rows and 64 events, bits up to which these are listed one by one; all are, where a chunk has few.
 SPARSE_BITS = 4
-MANY_BITS = 16  # of a word of a bitmap on average, from which on its words are decoded as they come
 
 # Counters, in the order of WorkCounters.
 VISITS, TILES, TILE_ROWS, DIRECT_ROWS, WORDS, FILTERED_ROWS = 0, 1, 2, 3, 4, 5
@@ -54,17 +45,27 @@ NEEDS_BITMAPS, NEEDS_SPARSE, NEEDS_RUNS = 1, 2, 3
 
 @helper
 def and_words(
-    results: Words, first: int, words: Words, atoms: Atoms, data: int, width: int, rows: int, totals: Int64s
-) -> None:
+    results: Words, first: int, words: Words, atoms: Atoms, data: int, width: int, rows: int, sketches: Atoms,
+    sketch: int, totals: Int64s,
+) -> int:  # fmt: skip
     """results[first + r] = AND of words[atom] over the atoms of row r; adds the bits of each 64 results to totals.
 
+    Of 64 rows whose sketch holds for no event, the results are left as they are. `sketch` is that of the first results.
+    Return how many rows were evaluated.
     Positions are unsigned: signed ones would be tested for being negative at every access.
     """
-    at, step = np.uint64(data), np.uint64(width)
+    step, evaluated = np.uint64(width), 0
     one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
     start, end = np.uint64(first), np.uint64(first + rows)
     while start < end:
         stop, total = min(end, (start | np.uint64(63)) + one), 0
+        at, implied = (
+            np.uint64(data) + (start - np.uint64(first)) * step,
+            two * (np.uint64(sketch) + (start >> np.uint64(6))),
+        )
+        if words[sketches[implied]] & words[sketches[implied + one]] == np.uint64(0):
+            start = stop
+            continue
         if width == 2:
             for r in range(start, stop):
                 word = words[atoms[at]] & words[atoms[at + one]]
@@ -93,7 +94,9 @@ def and_words(
                 total += count_ones(word)
                 at += step
         totals[start >> np.uint64(6)] += total
+        evaluated += np.int64(stop - start)
         start = stop
+    return evaluated
 
 
 @helper
@@ -141,18 +144,6 @@ def distribute(
         place[e] += 1
 
 
-@inlined
-def add_run(runs: Runs, n: int, heads: Int32s, tails: Int32s, event: int, length: int, row: int, position: int) -> int:
-    """Append run n to the list of an event (counted from the block's first); return the number of runs."""
-    runs[n, 0], runs[n, 1], runs[n, 2], runs[n, 3] = -1, length, row, position
-    if heads[event] < 0:
-        heads[event] = n
-    else:
-        runs[tails[event], 0] = n
-    tails[event] = n
-    return n + 1
-
-
 @helper
 def bitmap_stride(words: int) -> int:
     """Return the distance of two events' bitmaps; powers of two would fall into the same cache sets."""
@@ -163,10 +154,10 @@ def bitmap_stride(words: int) -> int:
 def join(
     buffer: Bytes, directory: Directory, numbers: Int32s, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s,
     narrow: Narrow, first_event: int, last_event: int, visits: Words, n: int, words: Words, results: Words, pairs: Int32s,
-    bitmaps: Words, sparse: Int32s, runs: Runs, list_ends: npt.NDArray[np.int32], tile: Matrix, tile_atoms: Atoms,
+    bitmaps: Words, sparse: Int32s, runs: Runs, run_start: Int32s, grouped: Runs, tile: Matrix, tile_atoms: Atoms,
     totals: Int64s, counters: Int64s, needs: Int64s,
 ) -> int:  # fmt: skip
-    """Evaluate visits[:n], sorted by block, into runs; return 0, or what to have more of (`needs` says how much).
+    """Evaluate visits[:n], sorted by block, into runs, grouped by event; return 0, or what to have more of (`needs` says how much).
 
     for block, events in groupby(visits): for row in block: matches[row] = {e for e in events if all atoms hold}
 
@@ -191,11 +182,10 @@ def join(
     set_high = int32_section(buffer, directory, Section.SET_HIGH)
     filters = uint8_section(buffer, directory, Section.FILTERS)
     block_filter = int32_section(buffer, directory, Section.BLOCK_FILTER)
+    sketches = uint16_section(buffer, directory, Section.SKETCHES)
+    block_sketch = int32_section(buffer, directory, Section.BLOCK_SKETCH)
     filtering, told_by_bytes = len(narrow) > 0, simple.shape[0] == 0
     dense_atoms = directory[SCALARS + Scalar.DENSE_ATOMS]
-    heads, tails, room = list_ends[0], list_ends[1], list_ends[2]
-    heads[: last_event - first_event] = -1
-    room[: last_event - first_event] = 64
     # Bound the memory first, so that nothing below has to stop within a tile.
     need_bitmaps, need_sparse, need_runs = np.int64(64), np.int64(64), np.int64(64)
     i = 0
@@ -259,16 +249,14 @@ def join(
                     if z > 0 and pairs[z] == pairs[z - 2]:
                         runs[used_runs - 1, 1] += 1
                     else:
-                        used_runs = add_run(runs, used_runs, heads, tails, event, 1, SPARSE, used_sparse - 1)
-                    room[event] += 1
+                        used_runs = add_run(runs, used_runs, event, 1, SPARSE, used_sparse - 1)
             i = j
         while i < j:
             m = min(64, j - i)
             if not worth_a_tile(m, rows):
                 for z in range(i, i + m):
                     event = np.int64(visits[z] & np.uint64(0xFFFFFFFF)) - first_event
-                    used_runs = add_run(runs, used_runs, heads, tails, event, 0, DIRECT, block)
-                    room[event] += rows
+                    used_runs = add_run(runs, used_runs, event, rows, DIRECT, block)
                 i += m
                 continue
             for z in range(m):
@@ -284,8 +272,7 @@ def join(
                 places, offset, codes, block, events, m, limits, ranks,
             )  # fmt: skip
             counters[TILES] += 1
-            counters[TILE_ROWS] += rows
-            s = np.int64(block_stripe[block])
+            s, sketch = np.int64(block_stripe[block]), np.int64(block_sketch[block])
             row, end = np.int64(stripe_row[s]), np.int64(stripe_row[block_stripe[block + 1]])
             while row < end:
                 # The rows of a block are one sequence, whatever their widths: results of all stripes go together.
@@ -296,8 +283,9 @@ def join(
                     width, left = np.int64(stripe_width[s]), np.int64(stripe_row[s + 1]) - row - done
                     part = min(left, chunk - done)
                     data = np.int64(stripe_data[s]) + (row + done - np.int64(stripe_row[s])) * width
-                    and_words(results, done, words, atoms, data, width, part, totals)
-                    counters[WORDS] += part * width
+                    evaluated = and_words(results, done, words, atoms, data, width, part, sketches, sketch, totals)
+                    counters[TILE_ROWS] += evaluated
+                    counters[WORDS] += evaluated * width
                     done += part
                     s += part == left
                 total, few, dense = 0, 0, 0
@@ -314,10 +302,8 @@ def join(
                     for e in range(m):
                         if count[e + 1]:
                             used_runs = add_run(
-                                runs, used_runs, heads, tails, events[e] - first_event, count[e + 1], SPARSE,
-                                used_sparse + count[e],
-                            )  # fmt: skip
-                            room[events[e] - first_event] += count[e + 1]
+                                runs, used_runs, events[e] - first_event, count[e + 1], SPARSE, used_sparse + count[e]
+                            )
                         count[e + 1] += count[e]
                     distribute(pairs, few, count, numbers, row, sparse, used_sparse)
                     used_sparse += few
@@ -326,19 +312,18 @@ def join(
                     transpose_some(
                         results, totals, limit, length, row, bitmaps, used_bitmaps, stride, sparse, used_sparse
                     )
-                    shown = -dense if total > MANY_BITS * m * dense else dense
                     for e in range(m):
                         used_runs = add_run(
-                            runs, used_runs, heads, tails, events[e] - first_event, shown, used_sparse,
-                            used_bitmaps + e * stride,
-                        )  # fmt: skip
-                        room[events[e] - first_event] += dense << 6
+                            runs, used_runs, events[e] - first_event, dense, used_sparse, used_bitmaps + e * stride
+                        )
                     used_bitmaps += 64 * stride
                     used_sparse += dense
                 row += chunk
+                sketch += length
             clear_tile(
                 words, first_dense, groups, columns, block_dense, dense_list, all_simple, slots, of_events, places,
                 offset, codes, block, events, m,
             )  # fmt: skip
             i += m
+    group_runs(runs, used_runs, last_event - first_event, run_start, grouped)
     return 0

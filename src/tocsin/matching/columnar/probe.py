@@ -30,6 +30,7 @@ from tocsin.matching.columnar.events import Matrix
 
 Visits = npt.NDArray[np.uint64]
 EVENTS_AT_ONCE = 64
+SORT_BUCKETS = 4096
 ABSENT_KEY = -(2**63)  # keys are less than 2**62: nothing that is added makes it one
 
 
@@ -87,10 +88,10 @@ def find_block(
 @helper
 def keys_of_events(
     record: npt.NDArray[np.int64], multiple: int, columns: npt.NDArray[np.int32], buckets: npt.NDArray[np.int32],
-    boundaries: npt.NDArray[np.int32], slots: Matrix, first: int, m: int, limits: npt.NDArray[np.int32],
-    ranks: npt.NDArray[np.int32], own: npt.NDArray[np.int64],
+    boundaries: npt.NDArray[np.int32], slots: Matrix, events: npt.NDArray[np.int32], m: int,
+    limits: npt.NDArray[np.int32], ranks: npt.NDArray[np.int32], own: npt.NDArray[np.int64],
 ) -> None:  # fmt: skip
-    """own[i] = the key of event first + i in a schema, without its multiple column; negative where a column is absent."""
+    """own[i] = the key of event events[i] in a schema, without its multiple column; negative where a column is absent."""
     own[:m] = 0
     for t in range(record[SchemaField.WIDTH]):
         if t == multiple:
@@ -98,7 +99,7 @@ def keys_of_events(
         slot, radix = columns[4 * record[SchemaField.COLUMN + t] + 1], record[SchemaField.RADIX + t]
         grid = record[SchemaField.GRID + t]
         for i in range(np.uint64(m)):
-            limits[i] = slots[np.uint64(first) + i, slot]
+            limits[i] = slots[np.uint64(events[i]), slot]
         if grid >= 0:
             rank_all(boundaries, np.int64(buckets[4 * grid + 2]), np.int64(buckets[4 * grid + 3]), limits, ranks, m)
         values = ranks if grid >= 0 else limits
@@ -109,11 +110,12 @@ def keys_of_events(
 @lean_kernel
 def probe(
     buffer: Bytes, directory: Directory, slots: Matrix, offset: npt.NDArray[np.int64],
-    codes: npt.NDArray[np.int32], start: int, stop: int, tile: Matrix, own: npt.NDArray[np.int64], visits: Visits,
+    codes: npt.NDArray[np.int32], start: int, stop: int, order: npt.NDArray[np.int32], tile: Matrix,
+    own: npt.NDArray[np.int64], visits: Visits,
 ) -> int:  # fmt: skip
     """Fill visits with block << 32 | event for events start .. stop-1; return how many, -1 if they do not fit.
 
-    `tile` and `own` are scratch memory.
+    Those of a block come in the `order` of events, where one is given. `tile` and `own` are scratch memory.
 
     for block in root cluster: visits.extend((block, event) for event in range(start, stop))
     for schema in schemas: for event in range(start, stop):
@@ -126,13 +128,14 @@ def probe(
     keys = uint64_section(buffer, directory, Section.PROBE_KEY)
     blocks = int32_section(buffer, directory, Section.PROBE_BLOCK)
     more = uint8_section(buffer, directory, Section.BLOCK_NEXT)
-    n, room = 0, len(visits) - (stop - start) - 1
+    events, n, room = tile[0], 0, len(visits) - (stop - start) - 1
     block = directory[SCALARS + Scalar.ROOT]
     while block >= 0:
         if n > room:
             return -1
-        for e in range(start, stop):
-            visits[n] = (np.uint64(block) << np.uint64(32)) | np.uint64(e)
+        for i in range(np.uint64(stop - start)):
+            e = np.uint64(order[i]) if len(order) else np.uint64(start) + i
+            visits[np.uint64(n)] = (np.uint64(block) << np.uint64(32)) | e
             n += 1
         block = block + 1 if more[block] else np.int64(-1)
     for s in range(directory[SCALARS + Scalar.SCHEMAS]):
@@ -141,11 +144,14 @@ def probe(
         key_start, multiple = record[SchemaField.KEY_START], record[SchemaField.MULTIPLE]
         for first in range(start, stop, EVENTS_AT_ONCE):
             m = min(EVENTS_AT_ONCE, stop - first)
-            keys_of_events(record, multiple, columns, buckets, boundaries, slots, first, m, tile[1], tile[2], own)
+            for i in range(np.uint64(m)):
+                at = np.uint64(first - start) + i
+                events[i] = order[at] if len(order) else first + np.int64(i)
+            keys_of_events(record, multiple, columns, buckets, boundaries, slots, events, m, tile[1], tile[2], own)
             if n > len(visits) - m - 1:
                 return -1
             for i in range(np.uint64(m)):
-                key, e = own[i], np.uint64(first) + i
+                key, e = own[i], np.uint64(events[i])
                 if key < 0:
                     continue
                 if multiple < 0:
@@ -170,6 +176,23 @@ def probe(
                         n += 1
                         block = block + 1 if more[block] else -1
     return n
+
+
+@kernel
+def sort_events(slots: Matrix, slot: int, codes: int, start: int, stop: int, order: npt.NDArray[np.int32]) -> None:
+    """order[:stop - start] = events start .. stop-1 by what they have in a slot, roughly where that has many codes."""
+    shift = 0
+    while (codes + 2) >> shift > SORT_BUCKETS:
+        shift += 1
+    count = np.zeros(SORT_BUCKETS + 1, np.int64)
+    for e in range(start, stop):
+        count[((slots[e, slot] + 1) >> shift) + 1] += 1
+    for bucket in range(SORT_BUCKETS):
+        count[bucket + 1] += count[bucket]
+    for e in range(start, stop):
+        bucket = (slots[e, slot] + 1) >> shift
+        order[count[bucket]] = e
+        count[bucket] += 1
 
 
 @kernel

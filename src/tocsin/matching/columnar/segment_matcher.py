@@ -20,7 +20,7 @@ from tocsin.matching.columnar.emit import emit, match_one
 from tocsin.matching.columnar.events import EventLayout, EventMatrix
 from tocsin.matching.columnar.finish import CheckCallback, finisher_of
 from tocsin.matching.columnar.join import NEEDS_BITMAPS, NEEDS_RUNS, NEEDS_SPARSE, join
-from tocsin.matching.columnar.probe import group, probe
+from tocsin.matching.columnar.probe import group, probe, sort_events
 from tocsin.matching.columnar.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ SPARSE_NUMBERS = 1 << 24  # as many bytes
 NEEDED = {NEEDS_BITMAPS: "bitmaps", NEEDS_SPARSE: "sparse", NEEDS_RUNS: "runs"}
 SMALLEST_EVENT_BLOCK = 64
 COUNTED_AT_ONCE = 1 << 15  # events
+SORTED_EVENTS = 256  # of fewer, a tile would hold about the same in any order
+_UNSORTED = np.zeros(0, np.int32)
 
 
 class MatchChunk(NamedTuple):
@@ -86,8 +88,8 @@ def visited_share(segment: Segment, batch: CodedBatch) -> npt.NDArray[np.float64
     visits = np.zeros(2 * batch.size + 2, np.uint64)
     while True:
         n = probe(
-            segment.buffer, segment.directory, events.slots, events.offset, events.codes, 0, batch.size, work.tile,
-            work.keys, visits,
+            segment.buffer, segment.directory, events.slots, events.offset, events.codes, 0, batch.size, _UNSORTED,
+            work.tile, work.keys, visits,
         )  # fmt: skip
         if n >= 0:
             break
@@ -179,30 +181,40 @@ class SegmentMatcher:
             stop = min(batch.size, start + COUNTED_AT_ONCE)
             visits, n = self._visits(work, events, start, stop)
             work.grow("runs", n)
+            work.grow("grouped", n)
             count(
                 segment.buffer, segment.directory, segment.section(Section.NUMBERS), *events, start, stop, visits, n,
-                work.words, work.results, work.runs, work.list_ends, work.tile, work.planes, work.truth, work.out,
-                found[start:stop], work.counters,
+                work.words, work.results, work.runs, work.run_start, work.grouped, work.tile, work.planes, work.truth,
+                work.out, found[start:stop], work.counters,
             )  # fmt: skip
         return found
 
     def _visits(self, work: Workspace, events: EventMatrix, start: int, stop: int) -> tuple[Words, int]:
         """Return the visits of events, sorted by block, and how many these are."""
-        segment = self.segment
+        segment, order = self.segment, self._order(work, events, start, stop)
         work.grow("visits", 2 * (stop - start) + 2)
         while True:
             n = probe(
-                segment.buffer, segment.directory, events.slots, events.offset, events.codes, start, stop, work.tile,
-                work.keys, work.visits,
+                segment.buffer, segment.directory, events.slots, events.offset, events.codes, start, stop, order,
+                work.tile, work.keys, work.visits,
             )  # fmt: skip
             if n >= 0:
                 break
             work.grow("visits", len(work.visits) + 1)
         work.grow("spare", len(work.visits))
-        if work.list_ends.shape[1] < stop - start:
-            work.list_ends = np.zeros((3, stop - start), np.int32)
+        work.grow("run_start", stop - start + 2)
         root = self._root_blocks * (stop - start)
         return (work.visits, work.spare)[group(work.visits, work.spare, root, n)], n
+
+    def _order(self, work: Workspace, events: EventMatrix, start: int, stop: int) -> npt.NDArray[np.int32]:
+        """Return the events in an order in which neighbours match alike; an empty array for their own order."""
+        column = self.segment.scalar(Scalar.SORT_COLUMN)
+        if column < 0 or stop - start < SORTED_EVENTS:
+            return _UNSORTED
+        codes, slot, *_ = self.segment.section(Section.COLUMNS)[4 * column : 4 * column + 4].tolist()
+        work.grow("order", stop - start)
+        sort_events(events.slots, slot, codes, start, stop, work.order)
+        return work.order
 
     def _join(self, told: npt.NDArray[np.int32], events: EventMatrix, start: int, stop: int) -> int:
         """Evaluate events from start into runs; return the end of the block of events that memory allows."""
@@ -211,9 +223,10 @@ class SegmentMatcher:
         limits = {NEEDS_BITMAPS: BITMAP_WORDS, NEEDS_SPARSE: SPARSE_NUMBERS}
         while True:
             visits, n = self._visits(work, events, start, stop)
+            work.grow("grouped", len(work.runs))
             short = join(
                 segment.buffer, segment.directory, told, *events, start, stop, visits, n, work.words,
-                work.results, work.pairs, work.bitmaps, work.sparse, work.runs, work.list_ends, work.tile,
+                work.results, work.pairs, work.bitmaps, work.sparse, work.runs, work.run_start, work.grouped, work.tile,
                 work.tile_atoms, work.totals, work.counters, needs,
             )  # fmt: skip
             if short == 0:
@@ -247,8 +260,8 @@ class SegmentMatcher:
         while start < stop:
             end = emit(
                 segment.buffer, segment.directory, report.told, report.beside_offset, report.beside, *events, first,
-                start, stop, work.bitmaps, work.sparse, work.runs, work.list_ends, work.truth, work.choice,
-                work.out[:room], work.offset, work.counters, room_needed,
+                start, stop, work.bitmaps, work.sparse, work.run_start, work.grouped, work.truth, work.out[:room],
+                work.offset, work.counters, room_needed,
             )  # fmt: skip
             if end < stop and len(work.out) < output_numbers and 4 * (end - start) < 3 * (stop - first):
                 # Rather a larger buffer than many small chunks.

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.matching.columnar.runs import RUN_FIELDS
+
 CHUNK_ROWS = 8192
-RUN_FIELDS = 4
 PLANES = 32
 
 
@@ -31,13 +32,14 @@ class Workspace:
         self.bitmaps = np.zeros(1 << 18, np.uint64)
         self.sparse = np.zeros(1 << 16, np.int32)
         self.runs = np.zeros((1 << 14, RUN_FIELDS), np.int32)
+        self.grouped = np.zeros((1 << 14, RUN_FIELDS), np.int32)  # runs, by event
         self.tile = np.zeros((5, 65), np.int32)  # of one tile: events, limits, ranks, counts, and 0 .. 63
         self.tile_atoms = np.zeros((64, 32), np.uint16)  # of its events: the atoms that they satisfy
         self.planes = np.zeros(PLANES, np.uint64)  # of one tile, bit by bit: how many rows each event matches
         self.totals = np.zeros(CHUNK_ROWS // 64 + 1, np.int64)  # of each 64 rows of a chunk: the bits of its results
-        self.choice = np.zeros((2, CHUNK_ROWS // 64 + 1), np.int32)  # words of a bitmap: with few bits, with many
         self.keys = np.zeros(64, np.int64)  # of a few events, in one schema
-        self.list_ends = np.zeros((3, 1 << 12), np.int32)
+        self.order = np.zeros(1 << 12, np.int32)  # events, by the column that the segment is sorted by
+        self.run_start = np.zeros((1 << 12) + 2, np.int32)  # of each event
         self.out = np.zeros(1 << 16, np.int32)
         self.offset = np.zeros((1 << 12) + 1, np.int64)
         self.counters = np.zeros(8, np.int64)

@@ -1,0 +1,167 @@
+"""Row order: rows that the same events match stand together; and sketches, what all of 64 neighbours ask for.
+
+Within a stripe, rows are ordered by their most selective atom. Where that is a range, a row is a point whose coordinates
+are the selectivities of its ranges (one that it does not have is 1), and rows follow a space-filling curve: an event
+matches a corner of that space, so most of its words of 64 rows are empty or full, where any other order would scatter
+the bits. A sketch is two atoms that each of 64 rows implies: where one of them fails, none of the rows can match.
+"""
+
+# Kernels take arrays only, named after what they hold; Numba, not mypy, checks their arithmetic.
+# mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="arg-type, assignment"
+
+from __future__ import annotations
+
+import numpy as np
+
+from tocsin.index.jit import helper, kernel
+from tocsin.index.layout import GE, LE, SKETCH_ROWS, TRUE_ATOM
+from tocsin.index.rows import MIN_WIDTH, SMALL_BLOCK
+
+# The groups of ranges that are coordinates beside a row's most selective atom.
+DIMENSIONS = 6
+# Bits of a coordinate; the most selective atom has more, as it tells most.
+COORDINATE_BITS, LEAD_BITS = 5, 9
+CURVE_BITS = LEAD_BITS + DIMENSIONS * COORDINATE_BITS
+
+
+@helper
+def coordinate(selectivity, bits):
+    """Return the selectivity as a number of so many bits; small ones, of which there are most, are told apart better."""
+    return np.uint64(min(np.sqrt(np.float64(selectivity)), 0.999) * (np.int64(1) << bits))
+
+
+@helper
+def place_on_curve(lead, coordinates):
+    """Return the bits of all coordinates interleaved, the highest first; two bits of the lead before all others."""
+    place, one, left = np.uint64(0), np.uint64(1), LEAD_BITS
+    for bit in range(COORDINATE_BITS - 1, -1, -1):
+        for _ in range(3 if left == LEAD_BITS else 1):
+            left -= 1
+            place = (place << one) | ((lead >> np.uint64(left)) & one)
+        for d in range(DIMENSIONS):
+            place = (place << one) | ((coordinates[d] >> np.uint64(bit)) & one)
+    return (place << np.uint64(left)) | (lead & ((one << np.uint64(left)) - one))
+
+
+@kernel
+def row_keys(
+    order, block_start, atom_offset, atom_kind, atom_group, atom_selectivity, replaced, atom_number, dimension_of
+):
+    """Return per row its width, a key to sort rows within a block by, and its atoms, most selective first."""
+    n = len(order)
+    widths, keys = np.empty(n, np.uint8), np.empty(n, np.uint64)
+    atoms = np.empty(len(atom_number) + MIN_WIDTH * n, np.uint16)
+    offset = np.zeros(n + 1, np.int64)
+    chosen = np.empty(65_536, np.int64)  # the atoms of one row, most selective first
+    coordinates = np.empty(DIMENSIONS, np.uint64)
+    p = 0
+    for b in range(len(block_start) - 1):
+        widest = MIN_WIDTH
+        small = block_start[b + 1] - block_start[b] < SMALL_BLOCK
+        for r in range(block_start[b], block_start[b + 1]):
+            count = 0
+            for j in range(atom_offset[order[r]], atom_offset[order[r] + 1]):
+                if replaced[j]:
+                    continue
+                q = count
+                while q > 0 and (
+                    atom_selectivity[chosen[q - 1]] > atom_selectivity[j]
+                    or (
+                        atom_selectivity[chosen[q - 1]] == atom_selectivity[j]
+                        and atom_number[chosen[q - 1]] > atom_number[j]
+                    )
+                ):
+                    chosen[q] = chosen[q - 1]
+                    q -= 1
+                chosen[q] = j
+                count += 1
+            for z in range(count):
+                atoms[p + z] = atom_number[chosen[z]]
+            for z in range(count, MIN_WIDTH):
+                atoms[p + z] = TRUE_ATOM
+            width = max(count, MIN_WIDTH)
+            widths[r], offset[r + 1] = width, p + width
+            p += width
+            widest = max(widest, width)
+            coordinates[:] = (1 << COORDINATE_BITS) - 1
+            for z in range(1, count):
+                j = chosen[z]
+                d = dimension_of[atom_group[j]]
+                if d >= 0 and (atom_kind[j] == GE or atom_kind[j] == LE):
+                    coordinates[d] = coordinate(atom_selectivity[j], COORDINATE_BITS)
+            key = np.uint64(0) if small else np.uint64(min(width, 255))
+            lead, place = np.uint64(0), np.uint64(0)
+            if count and (atom_kind[chosen[0]] == GE or atom_kind[chosen[0]] == LE):
+                lead = np.uint64(1 << 16) | np.uint64(atom_group[chosen[0]])
+                place = place_on_curve(coordinate(atom_selectivity[chosen[0]], LEAD_BITS), coordinates)
+            elif count:
+                lead = np.uint64(atom_number[chosen[0]])
+                if count > 1 and atom_kind[chosen[1]] != GE and atom_kind[chosen[1]] != LE:
+                    place = np.uint64(atom_number[chosen[1]]) << np.uint64(CURVE_BITS - 16)
+                place |= place_on_curve(np.uint64(0), coordinates) >> np.uint64(16)
+            keys[r] = (((key << np.uint64(17)) | lead) << np.uint64(CURVE_BITS)) | place
+        if small:
+            widths[block_start[b] : block_start[b + 1]] = widest
+    return widths, keys, atoms, offset
+
+
+@kernel
+def sketch_rows(
+    sorted_rows, order, block_start, atom_offset, atom_kind, atom_group, atom_selectivity, replaced, atom_number, groups
+):
+    """Return SKETCHES, BLOCK_SKETCH, and how many rows are sketched by a range of each group.
+
+    An atom of a group is implied by 64 rows that all have one of the group, if it is the weakest of these: of GE the one
+    with the least number, of LE that with the greatest, of others only one that all have. The two that hold least are taken.
+    """
+    blocks = len(block_start) - 1
+    block_sketch = np.zeros(blocks + 1, np.int32)
+    for b in range(blocks):
+        block_sketch[b + 1] = block_sketch[b] + (block_start[b + 1] - block_start[b] + SKETCH_ROWS - 1) // SKETCH_ROWS
+    sketches = np.full(2 * block_sketch[-1], TRUE_ATOM, np.uint16)
+    sketched = np.zeros(groups + 1, np.int64)
+    having, last_row = np.zeros(groups + 1, np.int64), np.full(groups + 1, -1, np.int64)
+    weakest, share = np.zeros(groups + 1, np.int64), np.zeros(groups + 1, np.float32)
+    seen = np.empty(groups + 1, np.int64)
+    for b in range(blocks):
+        for k in range(block_sketch[b], block_sketch[b + 1]):
+            first = block_start[b] + (k - block_sketch[b]) * SKETCH_ROWS
+            last = min(first + SKETCH_ROWS, block_start[b + 1])
+            kinds = 0
+            for position in range(first, last):
+                conjunction = order[sorted_rows[position]]
+                for j in range(atom_offset[conjunction], atom_offset[conjunction + 1]):
+                    if replaced[j]:
+                        continue
+                    g, number = atom_group[j], np.int64(atom_number[j])
+                    if having[g] == 0:
+                        seen[kinds], weakest[g], share[g] = g, number, atom_selectivity[j]
+                        kinds += 1
+                    weaker = (atom_kind[j] == GE and number < weakest[g]) or (
+                        atom_kind[j] == LE and number > weakest[g]
+                    )
+                    if weaker:
+                        weakest[g], share[g] = number, atom_selectivity[j]
+                    other = atom_kind[j] != GE and atom_kind[j] != LE and number != weakest[g]
+                    if having[g] < 0 or other:
+                        having[g] = -1
+                    elif last_row[g] != position:
+                        having[g] += 1
+                    last_row[g] = position
+            best, second = np.int64(-1), np.int64(-1)
+            for z in range(kinds):
+                g = seen[z]
+                if having[g] == last - first:
+                    if best < 0 or share[g] < share[best]:
+                        best, second = g, best
+                    elif second < 0 or share[g] < share[second]:
+                        second = g
+            if best >= 0:
+                sketches[2 * k] = weakest[best]
+                sketched[best] += last - first
+            if second >= 0:
+                sketches[2 * k + 1] = weakest[second]
+                sketched[second] += last - first
+            for z in range(kinds):
+                having[seen[z]], last_row[seen[z]] = 0, -1
+    return sketches, block_sketch, sketched[:groups]
