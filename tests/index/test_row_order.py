@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from tests.index.tables import NO_DOMAIN, coded
 from tocsin.compile.table import Column, ConjunctionTable, PredicateKind
 from tocsin.index.build import build_segment
 from tocsin.index.layout import TRUE_ATOM, Scalar, Section
-from tocsin.index.row_order import COORDINATE_BITS, CURVE_BITS, DIMENSIONS, LEAD_BITS, place_on_curve
+from tocsin.index.radix import sort_within
+from tocsin.index.row_order import COORDINATE_BITS, CURVE_BITS, DIMENSIONS, LEAD_BITS, curve_tables
 from tocsin.matching.columnar.segment_matcher import SORTED_EVENTS, SegmentMatcher
 
 SUBSCRIPTIONS, CONSTANTS = 4_000, 100
@@ -40,14 +42,13 @@ def ranges_table(rng: np.random.Generator, columns: int = 2, constants: int = CO
 
 
 def test_curve_holds_every_bit_of_every_coordinate_once() -> None:
-    places = [int(place_on_curve(np.uint64(1 << bit), np.zeros(DIMENSIONS, np.uint64))) for bit in range(LEAD_BITS)]
-    for d in range(DIMENSIONS):
-        for bit in range(COORDINATE_BITS):
-            coordinates = np.zeros(DIMENSIONS, np.uint64)
-            coordinates[d] = 1 << bit
-            places.append(int(place_on_curve(np.uint64(0), coordinates)))
-    assert sorted(places) == [1 << bit for bit in range(CURVE_BITS)]
-    assert sorted(places[:LEAD_BITS]) == places[:LEAD_BITS], "higher bits stay higher"
+    tables = curve_tables()
+    lead = [int(tables[DIMENSIONS, 1 << bit]) for bit in range(LEAD_BITS)]
+    others = [[int(tables[d, 1 << bit]) for bit in range(COORDINATE_BITS)] for d in range(DIMENSIONS)]
+    assert sorted(sum(others, lead)) == [1 << bit for bit in range(CURVE_BITS)]
+    for bits in (lead, *others):
+        assert bits == sorted(bits), "higher bits stay higher"
+    assert int(tables[2, 0b10110]) == others[2][1] | others[2][2] | others[2][4]
 
 
 @pytest.mark.parametrize("constants", [CONSTANTS, 3_000], ids=["dense atoms", "local atoms"])
@@ -100,3 +101,12 @@ def test_sorted_events_get_their_own_answers(columns: int) -> None:
             found += [sorted(chunk.numbers[a:b].tolist()) for a, b in zip(chunk.offset, chunk.offset[1:], strict=False)]
         assert found == expected
     assert matcher.count(coded(table, events)).tolist() == [len(numbers) for numbers in expected]
+
+
+def test_positions_are_sorted_within_their_parts() -> None:
+    rng = np.random.default_rng(8)
+    starts = np.concatenate([[0], np.cumsum([0, 1, 2, 39, 40, 41, 900, 0, 5_000, 3])])
+    for bits in (1, 20, 64):
+        keys = rng.integers(0, 2**bits, starts[-1], dtype=np.uint64)
+        expected = [np.argsort(keys[a:b], kind="stable") + a for a, b in itertools.pairwise(starts)]
+        assert sort_within(keys, starts).tolist() == np.concatenate(expected).tolist()

@@ -2,7 +2,7 @@
 
 Steps: statistics -> grids -> lowering to atoms -> access schemas -> clusters, cut into blocks -> rows of atom numbers
 -> tables that find a block by key. Everything is ordered by radix sort, so that the same table gives the same bytes.
-Neighbours: index/lowering.py, index/plan.py, index/rows.py (kernels), index/layout.py (what the arrays mean).
+Neighbours: index/lowering.py, index/plan.py, index/row_sections.py, index/layout.py (what the arrays mean).
 """
 
 # The kernels of index/rows.py are typed by Numba, not by mypy.
@@ -16,15 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.compile.table import PredicateKind
-from tocsin.index import row_order, rows
+from tocsin.index import rows
 from tocsin.index.filters import BYTE_CODES, BYTE_GROUPS, write_filters
 from tocsin.index.layout import (
     EQ,
-    GE,
     GENERIC,
-    LE,
-    PADDING_ROWS,
     SCHEMA_FIELDS,
     Scalar,
     SchemaField,
@@ -34,7 +30,14 @@ from tocsin.index.layout import (
 from tocsin.index.lowering import Grids, Lowered, choose_grids, lower
 from tocsin.index.names import names_sections
 from tocsin.index.plan import MAX_WIDTH, AccessColumns, Placement, PlanCosts, Schema, choose_schemas, place
-from tocsin.index.radix import radix_order
+from tocsin.index.row_sections import (
+    ATOM_NUMBERS,
+    ArrangedAtoms,
+    add_rows,
+    add_subscriptions,
+    arrange_atoms,
+    order_by_cluster,
+)
 from tocsin.index.segment import Segment
 from tocsin.index.statistics import Statistics, code_counts, statistics_of_table
 
@@ -46,9 +49,6 @@ if TYPE_CHECKING:
 DENSE_CODES = {EQ: 8192}
 DENSE_CODES_OTHERWISE = 512
 DENSE_ATOMS = 32_768
-ATOM_NUMBERS = 65_536
-# Events are sorted by a column whose ranges sketch at least this share of all rows.
-SORTED_SHARE = 0.25
 
 Sections = dict[Section, npt.NDArray[Any]]
 
@@ -83,9 +83,12 @@ def build_segment(
         lowered, placement, code_counts(table), access.multiple[: len(table.columns)], scalars
     )
     sections[Section.GROUPS] = groups.reshape(-1)
-    order, cluster_start = _order_by_cluster(lowered, placement)
-    atom_number = _add_rows(sections, scalars, table, lowered, placement, order, cluster_start, groups, group_of)
-    _add_filters(sections, scalars, lowered, groups, atom_number, costs.passing)
+    order, cluster_start = order_by_cluster(lowered, placement, scalars)
+    arranged = arrange_atoms(lowered, placement, order, group_of)
+    conjunction = add_rows(sections, scalars, arranged, order, cluster_start, groups)
+    add_subscriptions(sections, table, conjunction, lowered.never)
+    scalars[Scalar.ROOT] = 0 if len(order) and placement.schema[order[0]] < 0 else -1
+    _add_filters(sections, scalars, arranged, groups, costs.passing)
     _add_tables(sections, scalars, placement, access, len(table.columns), order, cluster_start)
     _add_columns(sections, scalars, table, grids, lowered)
     names_sections(sections, scalars, table)
@@ -144,116 +147,9 @@ def _number_groups(
     return np.array(groups, np.int32).reshape(-1, 4), group_of
 
 
-def _order_by_cluster(lowered: Lowered, placement: Placement) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the conjunctions ordered by cluster (root first) and their lead, and where each cluster starts."""
-    order = np.flatnonzero(~lowered.never)
-    lead = rows.lead_keys(
-        lowered.atom_offset, lowered.atom_column, lowered.atom_kind, lowered.atom_value,
-        lowered.atom_selectivity, placement.replaced,
-    )  # fmt: skip
-    order = radix_order(lead, order)
-    order = radix_order(placement.key, order)
-    order = radix_order((placement.schema + 1).astype(np.uint64), order)
-    schema, key = placement.schema[order], placement.key[order]
-    new = np.ones(len(order), np.bool_)
-    new[1:] = (schema[1:] != schema[:-1]) | (key[1:] != key[:-1])
-    return order, np.append(np.flatnonzero(new), len(order))
-
-
-def _add_rows(
-    sections: Sections, scalars: dict[Scalar, int], table: ConjunctionTable, lowered: Lowered, placement: Placement,
-    order: npt.NDArray[np.int64], cluster_start: npt.NDArray[np.int64],
-    groups: npt.NDArray[np.int32], group_of: npt.NDArray[np.int32],
-) -> npt.NDArray[np.uint16]:  # fmt: skip
-    """Add the rows; return the number of each atom of the conjunctions."""
-    atom_group = group_of[lowered.atom_column * 5 + lowered.atom_kind].astype(np.int32)
-    local_limit = ATOM_NUMBERS - scalars[Scalar.DENSE_ATOMS] - 2
-    is_local = ~placement.replaced
-    if len(groups):  # else every atom is replaced by the place of its conjunction
-        is_local &= (groups[:, 2] < 0)[atom_group]
-    block_start, block_next = rows.cut_blocks(order, cluster_start, lowered.atom_offset, is_local, local_limit)
-    use_atom, use_block = rows.local_uses(order, block_start, lowered.atom_offset, is_local)
-    value_key = (atom_group[use_atom].astype(np.uint64) << np.uint64(32)) | lowered.atom_value[use_atom].astype(
-        np.uint64
-    )
-    use_order = radix_order(use_block.astype(np.uint64), radix_order(value_key, np.arange(len(use_atom))))
-    number, local_group, local_start, local_value, block_local = rows.number_local(
-        use_order, use_block, value_key, len(block_start) - 1, scalars[Scalar.DENSE_ATOMS]
-    )
-    atom_number = np.zeros(len(lowered.atom_column), np.uint16)
-    atom_number[use_atom] = number
-    if len(groups):
-        dense = ~is_local & ~placement.replaced
-        atom_number[dense] = (groups[atom_group[dense], 2] + 1 + lowered.atom_value[dense]).astype(np.uint16)
-    of_atoms = (
-        lowered.atom_offset, lowered.atom_kind, atom_group, lowered.atom_selectivity, placement.replaced, atom_number,
-    )  # fmt: skip
-    widths, keys, row_atoms, row_offset = row_order.row_keys(
-        order, block_start, *of_atoms, _dimensions(lowered, placement, atom_group, len(groups))
-    )
-    block_of = np.repeat(np.arange(len(block_start) - 1), np.diff(block_start)).astype(np.uint64)
-    sorted_rows = radix_order(block_of, radix_order(keys, np.arange(len(order))))
-    checked = np.zeros(len(table), np.bool_)
-    checks = np.flatnonzero(table.kind == PredicateKind.CHECK)
-    check_conjunction = np.searchsorted(table.offset, checks, side="right") - 1
-    checked[check_conjunction] = True
-    built = rows.write_rows(
-        sorted_rows, block_start, widths, row_atoms, row_offset, atom_group, is_local, placement.replaced,
-        lowered.atom_offset, order, len(groups),
-    )  # fmt: skip
-    atoms, stripe_row, stripe_data, stripe_width, block_stripe, dense_list, block_dense = built
-    conjunction = order[sorted_rows]
-    numbers = np.zeros(len(order) + PADDING_ROWS, np.int32)
-    numbers[: len(order)] = table.subscription[conjunction]
-    _add_checks(sections, table, checks, check_conjunction, checked, conjunction, numbers)
-    sketches, block_sketch, sketched = row_order.sketch_rows(sorted_rows, order, block_start, *of_atoms, len(groups))
-    sections |= {
-        Section.NUMBERS: numbers, Section.ATOMS: atoms, Section.STRIPE_ROW: stripe_row,
-        Section.STRIPE_DATA: stripe_data, Section.STRIPE_WIDTH: stripe_width, Section.SKETCHES: sketches,
-        Section.BLOCK_SKETCH: block_sketch, Section.BLOCK_STRIPE: block_stripe,
-        Section.BLOCK_LOCAL: block_local, Section.BLOCK_DENSE: block_dense, Section.BLOCK_NEXT: block_next,
-        Section.LOCAL_GROUP: local_group, Section.LOCAL_START: local_start, Section.LOCAL_VALUE: local_value,
-        Section.DENSE_LIST: dense_list,
-    }  # fmt: skip
-    repeated = np.zeros(len(table.ids) + 1, np.bool_)
-    live = np.sort(table.subscription[conjunction])
-    repeated[live[1:][live[1:] == live[:-1]]] = True
-    sections[Section.REPEATED] = np.packbits(repeated, bitorder="little") if repeated.any() else np.zeros(0, np.uint8)
-    scalars[Scalar.SORT_COLUMN] = _sort_column(groups, sketched, len(order))
-    scalars[Scalar.ROWS] = len(order)
-    scalars[Scalar.BLOCKS] = len(block_start) - 1
-    scalars[Scalar.LARGEST_BLOCK] = int(np.diff(block_start).max(initial=0))
-    scalars[Scalar.ROOT] = 0 if len(order) and placement.schema[order[0]] < 0 else -1
-    sections[Section.PROBE_KEY] = placement.key  # replaced in _add_tables; here for the order of clusters
-    sections[Section.PROBE_BLOCK] = np.searchsorted(block_start, cluster_start[:-1]).astype(np.int32)
-    return atom_number
-
-
-def _dimensions(
-    lowered: Lowered, placement: Placement, atom_group: npt.NDArray[np.int32], groups: int
-) -> npt.NDArray[np.int64]:
-    """Return which coordinate each group is in the order of rows: the groups of ranges that rows fail by most often."""
-    ranges = ~placement.replaced & ((lowered.atom_kind == GE) | (lowered.atom_kind == LE))
-    failing = np.bincount(atom_group[ranges], 1 - lowered.atom_selectivity[ranges], groups + 1)
-    best = np.argsort(-failing, kind="stable")[: row_order.DIMENSIONS]
-    dimension = np.full(groups + 1, -1, np.int64)
-    dimension[best] = np.arange(len(best))
-    dimension[failing == 0] = -1
-    return dimension
-
-
-def _sort_column(groups: npt.NDArray[np.int32], sketched: npt.NDArray[np.int64], rows: int) -> int:
-    """Return the column whose ranges sketch most rows; -1 where these are few."""
-    ranges = np.flatnonzero((groups[:, 1] == GE) | (groups[:, 1] == LE))
-    of_column = np.bincount(groups[ranges, 0], sketched[ranges], 1)
-    best = int(np.argmax(of_column))
-    return best if of_column[best] >= SORTED_SHARE * rows > 0 else -1
-
-
 def _add_filters(
-    sections: Sections, scalars: dict[Scalar, int], lowered: Lowered, groups: npt.NDArray[np.int32],
-    atom_number: npt.NDArray[np.uint16], passing: float,
-) -> None:  # fmt: skip
+    sections: Sections, scalars: dict[Scalar, int], atoms: ArrangedAtoms, groups: npt.NDArray[np.int32], passing: float
+) -> None:
     """Add the filters of blocks that most pairs fail by two equalities; none, where these are few of all rows."""
     count = scalars[Scalar.BYTE_GROUPS]
     scalars[Scalar.BYTE_GROUPS] = 0
@@ -261,7 +157,7 @@ def _add_filters(
     if not count:
         return
     share = np.ones(ATOM_NUMBERS, np.float32)
-    share[atom_number] = lowered.atom_selectivity  # of local atoms too, which differ by block and are not asked for
+    share[atoms.number] = atoms.selectivity  # of local atoms too, which differ by block and are not asked for
     byte_group = np.repeat(np.arange(-1, count), [2, *groups[:count, 3].tolist()])
     filters, block_filter, kept = write_filters(
         sections[Section.ATOMS], sections[Section.STRIPE_ROW], sections[Section.STRIPE_DATA],
@@ -271,24 +167,6 @@ def _add_filters(
     if kept and 2 * kept >= scalars[Scalar.ROWS]:
         scalars[Scalar.BYTE_GROUPS] = count
         sections[Section.FILTERS], sections[Section.BLOCK_FILTER] = filters, block_filter
-
-
-def _add_checks(
-    sections: Sections, table: ConjunctionTable, checks: npt.NDArray[np.int64],
-    check_conjunction: npt.NDArray[np.int64], checked: npt.NDArray[np.bool_],
-    conjunction: npt.NDArray[np.int64], numbers: npt.NDArray[np.int32],
-) -> None:  # fmt: skip
-    row = np.flatnonzero(checked[conjunction])
-    count = np.bincount(check_conjunction, minlength=len(table))[conjunction[row]]
-    start = np.searchsorted(check_conjunction, conjunction[row])
-    offset = np.zeros(len(row) + 1, np.int32)
-    np.cumsum(count, out=offset[1:])
-    position = np.arange(offset[-1]) - np.repeat(offset[:-1], count) + np.repeat(start, count)
-    sections[Section.CHECKED_ROW] = row.astype(np.int32)
-    sections[Section.CHECKED_NUMBER] = numbers[row]
-    sections[Section.CHECKED_OFFSET] = offset
-    sections[Section.CHECKED_CHECK] = table.low[checks[position]].astype(np.int32)
-    numbers[row] = ~row.astype(np.int32)
 
 
 def _add_tables(

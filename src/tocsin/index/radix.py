@@ -1,4 +1,4 @@
-"""Radix sort: a stable order of integers, the same on every machine.
+"""Radix sort: a stable order of integers, the same on every machine; of all, or within parts.
 
 Library sorts break ties by CPU features; a segment must have the same bytes wherever it is built.
 """
@@ -14,6 +14,9 @@ import numpy.typing as npt
 from tocsin.index.jit import kernel
 
 Order = npt.NDArray[np.int64]
+
+# Parts of at most so many are sorted by insertion, and of at most so many by digits of eight bits: others by eleven.
+FEW, SOME = 40, 4_096
 
 
 @kernel
@@ -47,3 +50,52 @@ def radix_order(keys: npt.NDArray[np.uint64], order: Order) -> Order:
             count[digit] += 1
         current, other = other, current
     return current
+
+
+@kernel
+def sort_within(keys: npt.NDArray[np.uint64], starts: Order) -> Order:
+    """Return the positions of keys, stably sorted by key within each part starts[i] .. starts[i + 1].
+
+    Parts are sorted one by one, where they are in the cache.
+    """
+    order, largest = np.arange(len(keys)), 0
+    for part in range(len(starts) - 1):
+        largest = max(largest, starts[part + 1] - starts[part])
+    spare, count = np.empty(largest, np.int64), np.zeros(2048, np.int64)
+    for part in range(len(starts) - 1):
+        first, size = starts[part], starts[part + 1] - starts[part]
+        if size <= FEW:
+            for i in range(first + 1, first + size):
+                key, j = keys[i], i
+                while j > first and keys[order[j - 1]] > key:
+                    order[j] = order[j - 1]
+                    j -= 1
+                order[j] = i
+            continue
+        ones, zeros = np.uint64(0), ~np.uint64(0)
+        for i in range(first, first + size):
+            ones |= keys[i]
+            zeros &= keys[i]
+        differing, bits = ones & ~zeros, np.uint64(8 if size <= SOME else 11)
+        mask, shift = (np.uint64(1) << bits) - np.uint64(1), np.uint64(0)
+        current, other = order[first : first + size], spare[:size]
+        while shift < 64 and differing >> shift:
+            if (differing >> shift) & mask == 0:
+                shift += bits
+                continue
+            count[: mask + np.uint64(1)] = 0
+            for i in range(size):
+                count[(keys[current[i]] >> shift) & mask] += 1
+            total = 0
+            for digit in range(mask + np.uint64(1)):
+                start = total
+                total += count[digit]
+                count[digit] = start
+            for i in range(size):
+                digit = (keys[current[i]] >> shift) & mask
+                other[count[digit]] = current[i]
+                count[digit] += 1
+            current, other = other, current
+            shift += bits
+        order[first : first + size] = current
+    return order

@@ -12,6 +12,7 @@ the bits. A sketch is two atoms that each of 64 rows implies: where one of them 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from tocsin.index.jit import helper, kernel
 from tocsin.index.layout import GE, LE, SKETCH_ROWS, TRUE_ATOM
@@ -22,47 +23,59 @@ DIMENSIONS = 6
 # Bits of a coordinate; the most selective atom has more, as it tells most.
 COORDINATE_BITS, LEAD_BITS = 5, 9
 CURVE_BITS = LEAD_BITS + DIMENSIONS * COORDINATE_BITS
+LEAD_FIRST = 3
 
 
 @helper
 def coordinate(selectivity, bits):
     """Return the selectivity as a number of so many bits; small ones, of which there are most, are told apart better."""
-    return np.uint64(min(np.sqrt(np.float64(selectivity)), 0.999) * (np.int64(1) << bits))
+    return np.int64(min(np.sqrt(np.float64(selectivity)), 0.999) * (np.int64(1) << bits))
 
 
-@helper
-def place_on_curve(lead, coordinates):
-    """Return the bits of all coordinates interleaved, the highest first; two bits of the lead before all others."""
-    place, one, left = np.uint64(0), np.uint64(1), LEAD_BITS
-    for bit in range(COORDINATE_BITS - 1, -1, -1):
-        for _ in range(3 if left == LEAD_BITS else 1):
+def curve_tables() -> npt.NDArray[np.uint64]:
+    """Return where the bits of a coordinate go on the curve: tables[d, value] for each of them, the lead last.
+
+    The place of a point is the OR of those of its coordinates. Their bits are interleaved, the highest first, and the
+    three highest bits of the lead come before all others.
+    """
+    places = iter(range(CURVE_BITS - 1, -1, -1))
+    place = np.zeros((DIMENSIONS + 1, LEAD_BITS), np.uint64)
+    left = LEAD_BITS
+    for bit in reversed(range(COORDINATE_BITS)):
+        for _ in range(LEAD_FIRST if left == LEAD_BITS else 1):
             left -= 1
-            place = (place << one) | ((lead >> np.uint64(left)) & one)
+            place[DIMENSIONS, left] = next(places)
         for d in range(DIMENSIONS):
-            place = (place << one) | ((coordinates[d] >> np.uint64(bit)) & one)
-    return (place << np.uint64(left)) | (lead & ((one << np.uint64(left)) - one))
+            place[d, bit] = next(places)
+    for bit in reversed(range(left)):
+        place[DIMENSIONS, bit] = next(places)
+    tables = np.zeros((DIMENSIONS + 1, 1 << LEAD_BITS), np.uint64)
+    for d, bits in enumerate([COORDINATE_BITS] * DIMENSIONS + [LEAD_BITS]):
+        for bit in range(bits):
+            with_bit = np.arange(1 << bits) >> bit & 1 == 1
+            tables[d, : 1 << bits][with_bit] |= np.uint64(1) << place[d, bit]
+    return tables
 
 
 @kernel
-def row_keys(
-    order, block_start, atom_offset, atom_kind, atom_group, atom_selectivity, replaced, atom_number, dimension_of
-):
-    """Return per row its width, a key to sort rows within a block by, and its atoms, most selective first."""
-    n = len(order)
+def row_keys(block_start, atom_offset, atom_kind, atom_group, atom_selectivity, atom_number, dimension_of, curve):
+    """Return per row its width, a key to sort rows within a block by, and its atoms, most selective first.
+
+    `curve` is what curve_tables returns, `dimension_of` the coordinate of each group, or -1.
+    """
+    n = len(atom_offset) - 1
     widths, keys = np.empty(n, np.uint8), np.empty(n, np.uint64)
     atoms = np.empty(len(atom_number) + MIN_WIDTH * n, np.uint16)
     offset = np.zeros(n + 1, np.int64)
     chosen = np.empty(65_536, np.int64)  # the atoms of one row, most selective first
-    coordinates = np.empty(DIMENSIONS, np.uint64)
+    coordinates = np.empty(DIMENSIONS, np.int64)
     p = 0
     for b in range(len(block_start) - 1):
         widest = MIN_WIDTH
         small = block_start[b + 1] - block_start[b] < SMALL_BLOCK
         for r in range(block_start[b], block_start[b + 1]):
             count = 0
-            for j in range(atom_offset[order[r]], atom_offset[order[r] + 1]):
-                if replaced[j]:
-                    continue
+            for j in range(atom_offset[r], atom_offset[r + 1]):
                 q = count
                 while q > 0 and (
                     atom_selectivity[chosen[q - 1]] > atom_selectivity[j]
@@ -89,16 +102,19 @@ def row_keys(
                 d = dimension_of[atom_group[j]]
                 if d >= 0 and (atom_kind[j] == GE or atom_kind[j] == LE):
                     coordinates[d] = coordinate(atom_selectivity[j], COORDINATE_BITS)
+            place = np.uint64(0)
+            for d in range(DIMENSIONS):
+                place |= curve[d, coordinates[d]]
             key = np.uint64(0) if small else np.uint64(min(width, 255))
-            lead, place = np.uint64(0), np.uint64(0)
+            lead = np.uint64(0)
             if count and (atom_kind[chosen[0]] == GE or atom_kind[chosen[0]] == LE):
                 lead = np.uint64(1 << 16) | np.uint64(atom_group[chosen[0]])
-                place = place_on_curve(coordinate(atom_selectivity[chosen[0]], LEAD_BITS), coordinates)
+                place |= curve[DIMENSIONS, coordinate(atom_selectivity[chosen[0]], LEAD_BITS)]
             elif count:
                 lead = np.uint64(atom_number[chosen[0]])
+                place >>= np.uint64(16)
                 if count > 1 and atom_kind[chosen[1]] != GE and atom_kind[chosen[1]] != LE:
-                    place = np.uint64(atom_number[chosen[1]]) << np.uint64(CURVE_BITS - 16)
-                place |= place_on_curve(np.uint64(0), coordinates) >> np.uint64(16)
+                    place |= np.uint64(atom_number[chosen[1]]) << np.uint64(CURVE_BITS - 16)
             keys[r] = (((key << np.uint64(17)) | lead) << np.uint64(CURVE_BITS)) | place
         if small:
             widths[block_start[b] : block_start[b + 1]] = widest
@@ -106,9 +122,7 @@ def row_keys(
 
 
 @kernel
-def sketch_rows(
-    sorted_rows, order, block_start, atom_offset, atom_kind, atom_group, atom_selectivity, replaced, atom_number, groups
-):
+def sketch_rows(sorted_rows, block_start, atom_offset, atom_kind, atom_group, atom_selectivity, atom_number, groups):
     """Return SKETCHES, BLOCK_SKETCH, and how many rows are sketched by a range of each group.
 
     An atom of a group is implied by 64 rows that all have one of the group, if it is the weakest of these: of GE the one
@@ -129,10 +143,8 @@ def sketch_rows(
             last = min(first + SKETCH_ROWS, block_start[b + 1])
             kinds = 0
             for position in range(first, last):
-                conjunction = order[sorted_rows[position]]
-                for j in range(atom_offset[conjunction], atom_offset[conjunction + 1]):
-                    if replaced[j]:
-                        continue
+                r = sorted_rows[position]
+                for j in range(atom_offset[r], atom_offset[r + 1]):
                     g, number = atom_group[j], np.int64(atom_number[j])
                     if having[g] == 0:
                         seen[kinds], weakest[g], share[g] = g, number, atom_selectivity[j]

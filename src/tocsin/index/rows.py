@@ -37,7 +37,28 @@ def lead_keys(atom_offset, atom_column, atom_kind, atom_value, atom_selectivity,
 
 
 @kernel
-def cut_blocks(order, cluster_start, atom_offset, is_local, local_limit):
+def arrange(order, atom_offset, atom_column, atom_kind, atom_value, atom_selectivity, replaced):
+    """Return the atoms that are not replaced, conjunction by conjunction in that order: offset, column, kind, value, selectivity.
+
+    All that follows goes through them as they lie.
+    """
+    n, most = len(order), len(atom_column)
+    offset = np.zeros(n + 1, np.int64)
+    column, kind = np.empty(most, np.int32), np.empty(most, np.uint8)
+    value, selectivity = np.empty(most, np.int32), np.empty(most, np.float32)
+    p = 0
+    for r in range(n):
+        for j in range(atom_offset[order[r]], atom_offset[order[r] + 1]):
+            if not replaced[j]:
+                column[p], kind[p], value[p] = atom_column[j], atom_kind[j], atom_value[j]
+                selectivity[p] = atom_selectivity[j]
+                p += 1
+        offset[r + 1] = p
+    return offset, column[:p], kind[:p], value[:p], selectivity[:p]
+
+
+@kernel
+def cut_blocks(cluster_start, offset, is_local, local_limit):
     """Return where blocks start (and the end), and 1 per block that the next continues.
 
     A block has at most local_limit uses of local atoms.
@@ -50,7 +71,7 @@ def cut_blocks(order, cluster_start, atom_offset, is_local, local_limit):
         starts.append(cluster_start[cluster])
         for r in range(cluster_start[cluster], cluster_start[cluster + 1]):
             mine = 0
-            for j in range(atom_offset[order[r]], atom_offset[order[r] + 1]):
+            for j in range(offset[r], offset[r + 1]):
                 mine += is_local[j]
             if uses + mine > local_limit:
                 starts.append(r)
@@ -58,25 +79,26 @@ def cut_blocks(order, cluster_start, atom_offset, is_local, local_limit):
                 uses = 0
             uses += mine
         continued.append(0)
-    starts.append(len(order))
+    starts.append(len(offset) - 1)
     return np.array(starts, dtype=np.int64), np.array(continued, dtype=np.int64).astype(np.uint8)
 
 
 @kernel
-def local_uses(order, block_start, atom_offset, is_local):
-    """Return the local atoms in order of their rows, and the block of each."""
+def local_uses(block_start, offset, is_local):
+    """Return the local atoms, the block of each, and where the uses of each block start (and the end)."""
     count = 0
     for j in range(len(is_local)):
         count += is_local[j]
     atom, block = np.empty(count, np.int64), np.empty(count, np.int64)
+    start = np.zeros(len(block_start), np.int64)
     u = 0
     for b in range(len(block_start) - 1):
-        for r in range(block_start[b], block_start[b + 1]):
-            for j in range(atom_offset[order[r]], atom_offset[order[r] + 1]):
-                if is_local[j]:
-                    atom[u], block[u] = j, b
-                    u += 1
-    return atom[:u].copy(), block[:u].copy()
+        for j in range(offset[block_start[b]], offset[block_start[b + 1]]):
+            if is_local[j]:
+                atom[u], block[u] = j, b
+                u += 1
+        start[b + 1] = u
+    return atom, block, start
 
 
 @kernel
@@ -111,9 +133,7 @@ def number_local(use_order, use_block, value_key, blocks, first_number):
 
 
 @kernel
-def write_rows(
-    sorted_rows, block_start, widths, row_atoms, row_offset, atom_group, is_local, replaced, atom_offset, order, groups
-):
+def write_rows(sorted_rows, block_start, widths, row_atoms, row_offset, atom_group, is_local, offset, groups):
     """Return ATOMS, STRIPE_ROW, STRIPE_DATA, STRIPE_WIDTH, BLOCK_STRIPE, DENSE_LIST and BLOCK_DENSE."""
     n, blocks = len(sorted_rows), len(block_start) - 1
     total = 0
@@ -139,8 +159,8 @@ def write_rows(
             while p < end:
                 atoms[p] = TRUE_ATOM
                 p += 1
-            for j in range(atom_offset[order[r]], atom_offset[order[r] + 1]):
-                if not is_local[j] and not replaced[j]:
+            for j in range(offset[r], offset[r + 1]):
+                if not is_local[j]:
                     used[atom_group[j]] = b
         block_stripe[b + 1] = len(stripe_row) - 1
         if block_start[b + 1] - block_start[b] >= SMALL_BLOCK:
