@@ -108,5 +108,7 @@ def test_positions_are_sorted_within_their_parts() -> None:
     starts = np.concatenate([[0], np.cumsum([0, 1, 2, 39, 40, 41, 900, 0, 5_000, 3])])
     for bits in (1, 20, 64):
         keys = rng.integers(0, 2**bits, starts[-1], dtype=np.uint64)
-        expected = [np.argsort(keys[a:b], kind="stable") + a for a, b in itertools.pairwise(starts)]
-        assert sort_within(keys, starts).tolist() == np.concatenate(expected).tolist()
+        before = np.concatenate([rng.permutation(b - a) + a for a, b in itertools.pairwise(starts)])
+        parts = [before[a:b] for a, b in itertools.pairwise(starts)]
+        expected = [part[np.argsort(keys[part], kind="stable")] for part in parts]
+        assert sort_within(keys, starts, before).tolist() == np.concatenate(expected).tolist()

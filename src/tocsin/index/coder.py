@@ -20,10 +20,10 @@ import numpy.typing as npt
 
 from tocsin.compile.table import Column
 from tocsin.index.jit import kernel, lean_kernel
-from tocsin.index.key_column import KeyColumn
+from tocsin.index.key_column import KeyColumn, keys_of
 from tocsin.index.layout import ABSENT_CODE
 from tocsin.index.text_coder import TextCoder
-from tocsin.schema import TextDomain
+from tocsin.schema import TextDomain, Value
 from tocsin.schema.domain import is_unicode
 
 Codes = npt.NDArray[np.int32]
@@ -40,6 +40,7 @@ class Coder:
         self.column = column
         self.constants = column.constants
         self._known: dict[Any, int] = {}
+        self.of_value: dict[Value, int] = {}  # codes of values met singly
 
     def code(self, keys: KeyColumn) -> Codes:
         """Return a code for each of the column's values."""
@@ -79,6 +80,14 @@ class Coder:
         if len(self._known) >= REMEMBERED:
             self._known.clear()
         code = self._known[key] = self.code_of(key)
+        return code
+
+    def remember_value(self, value: Value) -> int:
+        """Return the code of a canonical value of a single-valued column, kept in of_value: values come again."""
+        if len(self.of_value) >= REMEMBERED:
+            self.of_value.clear()
+        column = self.column
+        code = self.of_value[value] = self.code_of(keys_of(column.domain, column.derivation, value)[0])
         return code
 
     def code_of(self, key: Any) -> int:

@@ -8,7 +8,7 @@ are never read; columns whose attribute the events lack are absent.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -261,22 +261,36 @@ class SegmentEncoder:
     def encode_one(self, event: Event, seq: Int64s | None = None, arrival: Int64s | None = None) -> CodedBatch:
         """Return the codes of one event, without the detour by columns."""
         single = [-1] * len(self.coders)
-        multiples: dict[int, MultipleCodes] = {}
         values = event.values
-        for position, coder in enumerate(self.coders):
+        for position, attribute, known, remember in self._single_valued:
+            found = values.get(attribute)
+            if found is not None:
+                code = known.get(found[0])
+                single[position] = remember(found[0]) if code is None else code
+        multiples: dict[int, MultipleCodes] = {}
+        for position, coder in self._multiple_valued:
             column = coder.column
             found = values.get(column.attribute)
-            if found is None:
-                continue
-            if not column.multiple:
-                single[position] = coder.code_of(keys_of(column.domain, column.derivation, found[0])[0])
-                continue
-            keys = [key for value in found for key in keys_of(column.domain, column.derivation, value)]
-            codes = sorted({coder.code_of(key) for key in keys} - ({0} if column.derivation == "words" else set()))
-            multiples[position] = MultipleCodes(
-                np.array([0, len(codes)], np.int64), np.array(codes, np.int32), np.ones(1, np.bool_)
-            )
+            if found is not None:
+                keys = [key for value in found for key in keys_of(column.domain, column.derivation, value)]
+                codes = sorted({coder.code_of(key) for key in keys} - ({0} if column.derivation == "words" else set()))
+                multiples[position] = MultipleCodes(
+                    np.array([0, len(codes)], np.int64), np.array(codes, np.int32), np.ones(1, np.bool_)
+                )
         return CodedBatch(np.array(single, np.int32).reshape(-1, 1), multiples, seq, arrival)
+
+    @cached_property
+    def _single_valued(self) -> list[tuple[int, str, dict[Value, int], Callable[[Value], int]]]:
+        """Position, attribute, codes known and how to know more, of each column that an event has one value in."""
+        return [
+            (position, coder.column.attribute, coder.of_value, coder.remember_value)
+            for position, coder in enumerate(self.coders)
+            if not coder.column.multiple
+        ]
+
+    @cached_property
+    def _multiple_valued(self) -> list[tuple[int, Coder]]:
+        return [(position, coder) for position, coder in enumerate(self.coders) if coder.column.multiple]
 
 
 def _lists_of_one(keys: KeyColumn, coder: Coder, codes: Codes) -> None:

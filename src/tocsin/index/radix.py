@@ -53,12 +53,12 @@ def radix_order(keys: npt.NDArray[np.uint64], order: Order) -> Order:
 
 
 @kernel
-def sort_within(keys: npt.NDArray[np.uint64], starts: Order) -> Order:
-    """Return the positions of keys, stably sorted by key within each part starts[i] .. starts[i + 1].
+def sort_within(keys: npt.NDArray[np.uint64], starts: Order, order: Order) -> Order:
+    """Return `order` with each part order[starts[i] : starts[i + 1]] stably sorted by its keys[order].
 
     Parts are sorted one by one, where they are in the cache.
     """
-    order, largest = np.arange(len(keys)), 0
+    order, largest = order.copy(), 0
     for part in range(len(starts) - 1):
         largest = max(largest, starts[part + 1] - starts[part])
     spare, count = np.empty(largest, np.int64), np.zeros(2048, np.int64)
@@ -66,16 +66,16 @@ def sort_within(keys: npt.NDArray[np.uint64], starts: Order) -> Order:
         first, size = starts[part], starts[part + 1] - starts[part]
         if size <= FEW:
             for i in range(first + 1, first + size):
-                key, j = keys[i], i
-                while j > first and keys[order[j - 1]] > key:
+                position, j = order[i], i
+                while j > first and keys[order[j - 1]] > keys[position]:
                     order[j] = order[j - 1]
                     j -= 1
-                order[j] = i
+                order[j] = position
             continue
         ones, zeros = np.uint64(0), ~np.uint64(0)
         for i in range(first, first + size):
-            ones |= keys[i]
-            zeros &= keys[i]
+            ones |= keys[order[i]]
+            zeros &= keys[order[i]]
         differing, bits = ones & ~zeros, np.uint64(8 if size <= SOME else 11)
         mask, shift = (np.uint64(1) << bits) - np.uint64(1), np.uint64(0)
         current, other = order[first : first + size], spare[:size]

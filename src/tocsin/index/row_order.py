@@ -28,8 +28,8 @@ LEAD_FIRST = 3
 
 @helper
 def coordinate(selectivity, bits):
-    """Return the selectivity as a number of so many bits; small ones, of which there are most, are told apart better."""
-    return np.int64(min(np.sqrt(np.float64(selectivity)), 0.999) * (np.int64(1) << bits))
+    """Return the selectivity as a number of so many bits."""
+    return np.int64(min(np.float64(selectivity), 0.999) * (np.int64(1) << bits))
 
 
 def curve_tables() -> npt.NDArray[np.uint64]:
@@ -59,12 +59,12 @@ def curve_tables() -> npt.NDArray[np.uint64]:
 
 @kernel
 def row_keys(block_start, atom_offset, atom_kind, atom_group, atom_selectivity, atom_number, dimension_of, curve):
-    """Return per row its width, a key to sort rows within a block by, and its atoms, most selective first.
+    """Return per row its width, a key to sort rows within a block by, one for rows that share it, and its atoms.
 
-    `curve` is what curve_tables returns, `dimension_of` the coordinate of each group, or -1.
+    The atoms come most selective first, and the second key is the first three. `curve` is what curve_tables returns, `dimension_of` the coordinate of each group, or -1.
     """
     n = len(atom_offset) - 1
-    widths, keys = np.empty(n, np.uint8), np.empty(n, np.uint64)
+    widths, keys, second = np.empty(n, np.uint8), np.empty(n, np.uint64), np.zeros(n, np.uint64)
     atoms = np.empty(len(atom_number) + MIN_WIDTH * n, np.uint16)
     offset = np.zeros(n + 1, np.int64)
     chosen = np.empty(65_536, np.int64)  # the atoms of one row, most selective first
@@ -92,6 +92,8 @@ def row_keys(block_start, atom_offset, atom_kind, atom_group, atom_selectivity, 
                 atoms[p + z] = atom_number[chosen[z]]
             for z in range(count, MIN_WIDTH):
                 atoms[p + z] = TRUE_ATOM
+            for z in range(min(3, count)):
+                second[r] |= np.uint64(atoms[p + z]) << np.uint64(16 * (2 - z))
             width = max(count, MIN_WIDTH)
             widths[r], offset[r + 1] = width, p + width
             p += width
@@ -118,7 +120,7 @@ def row_keys(block_start, atom_offset, atom_kind, atom_group, atom_selectivity, 
             keys[r] = (((key << np.uint64(17)) | lead) << np.uint64(CURVE_BITS)) | place
         if small:
             widths[block_start[b] : block_start[b + 1]] = widest
-    return widths, keys, atoms, offset
+    return widths, keys, second, atoms, offset
 
 
 @kernel

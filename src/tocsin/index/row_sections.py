@@ -98,10 +98,10 @@ def add_rows(
     block_start, block_next = rows.cut_blocks(cluster_start, atoms.offset, is_local, _local_limit(scalars))
     _number_atoms(sections, scalars, atoms, block_start, is_local, groups)
     of_atoms = (atoms.offset, atoms.kind, atoms.group, atoms.selectivity, atoms.number)
-    widths, keys, row_atoms, row_offset = row_order.row_keys(
+    widths, keys, second, row_atoms, row_offset = row_order.row_keys(
         block_start, *of_atoms, _dimensions(atoms, len(groups)), row_order.curve_tables()
     )
-    sorted_rows = sort_within(keys, block_start)
+    sorted_rows = sort_within(keys, block_start, sort_within(second, block_start, np.arange(len(keys))))
     built = rows.write_rows(
         sorted_rows, block_start, widths, row_atoms, row_offset, atoms.group, is_local, atoms.offset, len(groups)
     )
@@ -129,7 +129,11 @@ def _number_atoms(
     use_atom, use_block, use_start = rows.local_uses(block_start, atoms.offset, is_local)
     value_key = (atoms.group[use_atom].astype(np.uint64) << np.uint64(32)) | atoms.value[use_atom].astype(np.uint64)
     number, local_group, local_start, local_value, block_local = rows.number_local(
-        sort_within(value_key, use_start), use_block, value_key, len(block_start) - 1, scalars[Scalar.DENSE_ATOMS]
+        sort_within(value_key, use_start, np.arange(len(value_key))),
+        use_block,
+        value_key,
+        len(block_start) - 1,
+        scalars[Scalar.DENSE_ATOMS],
     )
     if len(groups):
         atoms.number[:] = (groups[atoms.group, 2] + 1 + atoms.value).astype(np.uint16)

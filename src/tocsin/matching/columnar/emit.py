@@ -221,7 +221,7 @@ def emit(
             return e
         if e + 1 < stop:
             after = np.int64(run_start[e - first_event + 2])
-            room = prefetch_runs(runs, end, after, bitmaps, sparse)
+            room = prefetch_runs(runs, end, after, bitmaps, sparse) if after > end else np.int64(0)
         for i in range(0, extra, 8):
             copy_8(beside, beside_offset[e] + i, out, p + i)
         p += extra

@@ -59,6 +59,12 @@ class EventLayout:
         self.multiples = [(c, slot, at) for c, (_, slot, at, _) in enumerate(columns.tolist()) if at >= 0]
         self.group_of = np.full(len(columns), -1, np.int64)  # the simple group of each column
         self.group_of[segment.section(Section.GROUPS)[: 4 * self.simple : 4]] = np.arange(self.simple)
+        groups = segment.section(Section.GROUPS).reshape(-1, 4)[: self.simple]
+        self.column_of_simple, self.first_atom = groups[:, 0].copy(), groups[:, 2] + 1
+        self.column_of_slot = np.full(self.slots, -1, np.int32)
+        for c, (_, slot, at, read) in enumerate(columns.tolist()):
+            if at < 0 and read:
+                self.column_of_slot[slot] = c
         self.nothing_raw = np.full(len(columns), -1, np.int64)
         self.strip = np.zeros(EVENT_BYTES * EVENTS_AT_ONCE, np.uint8)
 
@@ -86,8 +92,19 @@ class EventLayout:
         _lay_out(
             segment.buffer, segment.directory, codes, self.group_of, *tables, slots, simple, self.strip, narrow
         )  # fmt: skip
+        return EventMatrix(slots, simple, *self._lay_out_multiples(batch, slots), narrow)
+
+    def lay_out_one(self, batch: CodedBatch) -> EventMatrix:
+        """Return a batch of one event, none of whose columns is raw, as the kernels read it."""
+        slots, simple = np.empty((1, self.slots), np.int32), np.empty((1, self.simple), np.uint16)
+        _lay_out_one(batch.codes, self.column_of_slot, self.column_of_simple, self.first_atom, slots, simple)
+        return EventMatrix(slots, simple, *self._lay_out_multiples(batch, slots), _NO_BYTES)
+
+    def _lay_out_multiples(self, batch: CodedBatch, slots: Matrix) -> tuple[Int64s, npt.NDArray[np.int32]]:
+        """Write the slots of multiple columns; return the offset and codes of an EventMatrix."""
+        size = batch.size
         if not self.multiples:
-            return EventMatrix(slots, simple, _NO_OFFSETS, _NO_CODES, narrow)
+            return _NO_OFFSETS, _NO_CODES
         offset = np.zeros((len(self.multiples), size + 1), np.int64)
         parts: list[npt.NDArray[np.int32]] = [_NO_CODES]
         total = 0
@@ -104,7 +121,7 @@ class EventLayout:
             some = np.flatnonzero(np.diff(multiple.offset))
             slots[some, slot] = multiple.codes[multiple.offset[some]]
             slots[some, slot + 1] = multiple.codes[multiple.offset[some + 1] - 1]
-        return EventMatrix(slots, simple, offset, np.concatenate(parts), narrow)
+        return offset, np.concatenate(parts)
 
 
 class _Fresh:
@@ -116,7 +133,21 @@ class _Fresh:
 
 _NO_OFFSETS = np.zeros((0, 0), np.int64)
 _NO_CODES = np.zeros(0, np.int32)
+_NO_BYTES = np.zeros(0, np.uint8)
 _NOTHING_RAW = (*(np.zeros(0, np.int64),) * 4, np.zeros(0, np.bool_))
+
+
+@lean_kernel
+def _lay_out_one(
+    codes: npt.NDArray[np.int32], column_of_slot: npt.NDArray[np.int32], column_of_simple: npt.NDArray[np.int32],
+    first_atom: npt.NDArray[np.int32], slots: Matrix, simple: npt.NDArray[np.uint16],
+) -> None:  # fmt: skip
+    """As _lay_out, for event 0 alone; slots of multiple columns are left as they are."""
+    for slot in range(len(column_of_slot)):
+        if column_of_slot[slot] >= 0:
+            slots[0, slot] = codes[column_of_slot[slot], 0]
+    for g in range(len(column_of_simple)):
+        simple[0, g] = first_atom[g] + codes[column_of_simple[g], 0]
 
 
 @lean_kernel

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from tocsin.index.coded_batch import CodedBatch
     from tocsin.index.explain import ConjunctionPlan
+    from tocsin.index.tier import Tier
 
 Int64s = npt.NDArray[np.int64]
 _NOTHING = np.zeros(0, np.int64)
@@ -80,6 +81,7 @@ class ColumnarMatcher(Matcher):
         self._merge_beside = merge_beside
         self._numbered = numbered
         self._readers: dict[tuple[str, int | None], TierReader] = {}
+        self._read: tuple[Sequence[Tier], list[TierReader]] = ((), [])  # the tiers of the last match, and their readers
 
     # --- subscriptions ------------------------------------------------------------------------------------------------
 
@@ -242,13 +244,17 @@ class ColumnarMatcher(Matcher):
         tiers = self.index.tiers()
         if self._merge_beside and len(tiers) > 1:
             self.index.merge_in_background()
+        read, readers = self._read
+        if read is tiers:
+            return readers
         known, first, found = self._readers, 0, {}
         for tier in tiers:
             key = (tier.name, first if self._numbered else None)
             found[key] = known.get(key) or TierReader(tier, self.schema, key[1])
             first += len(tier.segment) if self._numbered else 0
-        self._readers = found
-        return list(found.values())
+        self._readers, readers = found, list(found.values())
+        self._read = tiers, readers
+        return readers
 
 
 def _one(number: int | None) -> Int64s | None:

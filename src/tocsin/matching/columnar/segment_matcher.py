@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -106,6 +107,8 @@ class SegmentMatcher:
         self.segment = segment
         self.workspace = workspace or Workspace()
         self.layout = EventLayout(segment)
+        self._numbers = segment.section(Section.NUMBERS)
+        self._rows = segment.scalar(Scalar.ROWS)
         self._busy = False  # whether the workspace holds a batch that is under way
 
     def counters(self) -> WorkCounters:
@@ -135,7 +138,7 @@ class SegmentMatcher:
         try:
             events = self.layout.lay_out(batch, self.workspace, for_filters=True)
             finish = finisher_of(self.segment, batch, check)
-            report = Report(self.segment.section(Section.NUMBERS) if told is None else told, *beside)
+            report = Report(self._numbers if told is None else told, *beside)
             start = 0
             while start < batch.size:
                 stop = self._join(report.told, events, start, min(batch.size, start + self.workspace.block_events))
@@ -147,14 +150,13 @@ class SegmentMatcher:
     def match_one(self, batch: CodedBatch, check: CheckCallback | None = None) -> npt.NDArray[np.int32]:
         """Return the numbers that the batch's only event matches; the array is reused by the next call."""
         work, segment = self.workspace, self.segment
-        events = self.layout.lay_out(batch)  # not in the workspace, where a batch may be under way
-        numbers = segment.section(Section.NUMBERS)
-        work.grow("out", segment.scalar(Scalar.ROWS) + 64)
+        events = self.layout.lay_out_one(batch)  # not in the workspace, where a batch may be under way
+        work.grow("out", self._rows + 64)
         while True:
             n = match_one(
                 segment.buffer,
                 segment.directory,
-                numbers,
+                self._numbers,
                 *events,
                 work.truth,
                 work.visits,
@@ -176,14 +178,14 @@ class SegmentMatcher:
         work, segment = Workspace() if self._busy else self.workspace, self.segment
         events = self.layout.lay_out(batch, work)
         found = np.empty(batch.size, np.int64)
-        work.grow("out", segment.scalar(Scalar.ROWS) + 64)
+        work.grow("out", self._rows + 64)
         for start in range(0, batch.size, COUNTED_AT_ONCE):
             stop = min(batch.size, start + COUNTED_AT_ONCE)
             visits, n = self._visits(work, events, start, stop)
             work.grow("runs", n)
             work.grow("grouped", n)
             count(
-                segment.buffer, segment.directory, segment.section(Section.NUMBERS), *events, start, stop, visits, n,
+                segment.buffer, segment.directory, self._numbers, *events, start, stop, visits, n,
                 work.words, work.results, work.runs, work.run_start, work.grouped, work.tile, work.planes, work.truth,
                 work.out, found[start:stop], work.counters,
             )  # fmt: skip
@@ -238,7 +240,7 @@ class SegmentMatcher:
             else:
                 work.grow(NEEDED[short], need)
 
-    @property
+    @cached_property
     def _root_blocks(self) -> int:
         if self.segment.scalar(Scalar.ROOT) < 0:
             return 0
