@@ -22,18 +22,14 @@ from tocsin.index.layout import (
     GENERIC,
     LE,
     NE,
-    SCALARS,
     SCHEMA_FIELDS,
     Bytes,
     Directory,
     Scalar,
     SchemaField,
     Section,
-    int32_section,
-    int64_section,
-    uint8_section,
-    uint16_section,
 )
+from tocsin.index.view import group_and_value, view_of
 
 if TYPE_CHECKING:
     from tocsin.index.segment import Segment
@@ -158,34 +154,21 @@ def _decompile(
     alive: npt.NDArray[np.bool_],
 ) -> tuple[Int64s, npt.NDArray[np.uint16], npt.NDArray[np.uint8], Int32s, Int32s]:  # fmt: skip
     """Return the predicates of all living rows: row, column, kind, low, high; GE and LE of a row become one range."""
-    groups = int32_section(buffer, directory, Section.GROUPS)
-    columns = int32_section(buffer, directory, Section.COLUMNS)
-    schemas = int64_section(buffer, directory, Section.SCHEMAS)
-    atoms = uint16_section(buffer, directory, Section.ATOMS)
-    stripe_row = int32_section(buffer, directory, Section.STRIPE_ROW)
-    stripe_data = int32_section(buffer, directory, Section.STRIPE_DATA)
-    stripe_width = uint8_section(buffer, directory, Section.STRIPE_WIDTH)
-    block_stripe = int32_section(buffer, directory, Section.BLOCK_STRIPE)
-    block_local = int32_section(buffer, directory, Section.BLOCK_LOCAL)
-    local_group = uint16_section(buffer, directory, Section.LOCAL_GROUP)
-    local_start = int32_section(buffer, directory, Section.LOCAL_START)
-    local_value = int32_section(buffer, directory, Section.LOCAL_VALUE)
-    generic = int32_section(buffer, directory, Section.GENERIC)
-    dense_atoms = directory[SCALARS + Scalar.DENSE_ATOMS]
+    view = view_of(buffer, directory)
+    groups, columns, atoms, stripe_row, generic = view.groups, view.columns, view.atoms, view.stripe_row, view.generic
     room = len(atoms) + 3 * len(alive)
     row_of, column_of = np.empty(room, np.int64), np.empty(room, np.uint16)
     kind_of, low_of, high_of = np.empty(room, np.uint8), np.empty(room, np.int32), np.empty(room, np.int32)
     p = 0
     for b in range(len(schema_of)):
-        first_value = local_start[block_local[b]] if len(local_start) else 0
-        for s in range(block_stripe[b], block_stripe[b + 1]):
-            width = np.int64(stripe_width[s])
+        for s in range(view.block_stripe[b], view.block_stripe[b + 1]):
+            width = np.int64(view.stripe_width[s])
             for r in range(stripe_row[s], stripe_row[s + 1]):
                 if not alive[r]:
                     continue
                 begin = p
                 if schema_of[b] >= 0:
-                    record = schemas[schema_of[b] * SCHEMA_FIELDS : (schema_of[b] + 1) * SCHEMA_FIELDS]
+                    record = view.schemas[schema_of[b] * SCHEMA_FIELDS : (schema_of[b] + 1) * SCHEMA_FIELDS]
                     rest = np.int64(key_of[b])
                     for t in range(record[SchemaField.WIDTH]):
                         value = rest // record[SchemaField.RADIX + t]
@@ -194,22 +177,12 @@ def _decompile(
                             row_of[p], column_of[p], kind_of[p] = r, record[SchemaField.COLUMN + t], SOME_IN
                             low_of[p], high_of[p] = value, value
                             p += 1
-                at = np.int64(stripe_data[s]) + np.int64(r - stripe_row[s]) * width
+                at = np.int64(view.stripe_data[s]) + np.int64(r - stripe_row[s]) * width
                 for z in range(at, at + width):
                     atom = np.int64(atoms[z])
                     if atom < 2:
                         continue
-                    if atom < dense_atoms:
-                        g = 0
-                        while groups[4 * g + 2] < 0 or atom >= groups[4 * g + 2] + groups[4 * g + 3]:
-                            g += 1
-                        value = np.int64(atom - groups[4 * g + 2] - 1)
-                    else:
-                        at_value = first_value + atom - dense_atoms
-                        y = np.int64(block_local[b])
-                        while at_value >= local_start[y + 1]:
-                            y += 1
-                        g, value = np.int64(local_group[y]), np.int64(local_value[at_value])
+                    g, value = group_and_value(view, b, atom)
                     c, kind = groups[4 * g], groups[4 * g + 1]
                     last = columns[4 * c] - 1
                     low, high, predicate = value, value, SOME_IN

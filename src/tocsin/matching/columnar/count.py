@@ -14,24 +14,12 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.index.jit import helper, inlined, lean_kernel
-from tocsin.index.layout import (
-    SCALARS,
-    TRUE_ATOM,
-    Bytes,
-    Directory,
-    Scalar,
-    Section,
-    int32_section,
-    uint8_section,
-    uint16_section,
-)
+from tocsin.index.layout import TRUE_ATOM, Bytes, Directory
+from tocsin.index.view import Atoms, Int32s, Int64s, view_of
 from tocsin.matching.columnar.bits import ONE, Numbers, Words
 from tocsin.matching.columnar.emit import append_block
 from tocsin.matching.columnar.events import Matrix, Narrow
 from tocsin.matching.columnar.fill import (
-    Atoms,
-    Int32s,
-    Int64s,
     Truth,
     clear_dense_truth,
     fill_dense_truth,
@@ -39,7 +27,7 @@ from tocsin.matching.columnar.fill import (
 )
 from tocsin.matching.columnar.join import TILE_ROWS, TILES, VISITS, WORDS
 from tocsin.matching.columnar.runs import DIRECT, Runs, add_run, group_runs
-from tocsin.matching.columnar.tile import clear_tile, fill_tile, listed_after, worth_a_tile
+from tocsin.matching.columnar.tile import clear_tile, fill_tile, worth_a_tile
 from tocsin.matching.columnar.workspace import PLANES
 
 ROWS_AT_ONCE = 1024  # whose words stay in the first cache between being made and being added
@@ -144,28 +132,8 @@ def count(
 
     `out` has room for the numbers of the largest block, which are written where rows are tested one by one.
     """
-    groups = int32_section(buffer, directory, Section.GROUPS)
-    columns = int32_section(buffer, directory, Section.COLUMNS)
-    atoms = uint16_section(buffer, directory, Section.ATOMS)
-    stripe_row = int32_section(buffer, directory, Section.STRIPE_ROW)
-    stripe_data = int32_section(buffer, directory, Section.STRIPE_DATA)
-    stripe_width = uint8_section(buffer, directory, Section.STRIPE_WIDTH)
-    block_stripe = int32_section(buffer, directory, Section.BLOCK_STRIPE)
-    block_local = int32_section(buffer, directory, Section.BLOCK_LOCAL)
-    block_dense = int32_section(buffer, directory, Section.BLOCK_DENSE)
-    local_group = uint16_section(buffer, directory, Section.LOCAL_GROUP)
-    local_start = int32_section(buffer, directory, Section.LOCAL_START)
-    local_value = int32_section(buffer, directory, Section.LOCAL_VALUE)
-    dense_list = uint16_section(buffer, directory, Section.DENSE_LIST)
-    generic = int32_section(buffer, directory, Section.GENERIC)
-    set_offset = int32_section(buffer, directory, Section.SET_OFFSET)
-    set_low = int32_section(buffer, directory, Section.SET_LOW)
-    set_high = int32_section(buffer, directory, Section.SET_HIGH)
-    sketches = uint16_section(buffer, directory, Section.SKETCHES)
-    block_sketch = int32_section(buffer, directory, Section.BLOCK_SKETCH)
-    dense_atoms = directory[SCALARS + Scalar.DENSE_ATOMS]
-    dense_groups = directory[SCALARS + Scalar.GROUPS]
-    all_simple = directory[SCALARS + Scalar.SIMPLE_GROUPS]
+    view = view_of(buffer, directory)
+    stripe_row, block_stripe, sketches = view.stripe_row, view.block_stripe, view.sketches
     counts[: last_event - first_event] = 0
     events, limits, ranks = tile[0], tile[1], tile[2]
     used_runs = np.int64(0)
@@ -187,23 +155,18 @@ def count(
                 continue
             for z in range(m):
                 events[z] = np.int64(visits[i + z] & np.uint64(0xFFFFFFFF))
-            first_dense = listed_after(block_dense, dense_list, block, all_simple)
-            fill_tile(
-                words, first_dense, groups, columns, block_dense, dense_list, block_local, local_group, local_start,
-                local_value, generic, set_offset, set_low, set_high, dense_atoms, all_simple, slots, simple, events,
-                offset, codes, block, events, m, limits, ranks,
-            )  # fmt: skip
+            fill_tile(words, view, block, slots, simple, events, offset, codes, events, m, limits, ranks)
             counters[TILES] += 1
             block_row, filled = np.int64(stripe_row[block_stripe[block]]), 0
             for s in range(block_stripe[block], block_stripe[block + 1]):
-                width, row, end = np.int64(stripe_width[s]), np.int64(stripe_row[s]), np.int64(stripe_row[s + 1])
-                data = np.int64(stripe_data[s]) - row * width
+                width, row, end = np.int64(view.stripe_width[s]), np.int64(stripe_row[s]), np.int64(stripe_row[s + 1])
+                data = np.int64(view.stripe_data[s]) - row * width
                 while row < end:
                     group = (row - block_row) >> 6
                     stop = min(end, block_row + ((group + 1) << 6))
-                    implied = np.uint64(2 * (block_sketch[block] + group))
+                    implied = np.uint64(2 * (view.block_sketch[block] + group))
                     if words[sketches[implied]] & words[sketches[implied + ONE]]:
-                        and_into(results, filled, words, atoms, data + row * width, width, stop - row)
+                        and_into(results, filled, words, view.atoms, data + row * width, width, stop - row)
                         counters[TILE_ROWS] += stop - row
                         counters[WORDS] += (stop - row) * width
                         filled += stop - row
@@ -213,10 +176,7 @@ def count(
                     row = stop
             add_words(results, filled, planes)
             take_counts(planes, rows, events, m, first_event, counts)
-            clear_tile(
-                words, first_dense, groups, columns, block_dense, dense_list, all_simple, slots, simple, events, offset,
-                codes, block, events, m,
-            )  # fmt: skip
+            clear_tile(words, view, block, slots, simple, events, offset, codes, events, m)
             i += m
     group_runs(runs, used_runs, last_event - first_event, run_start, grouped)
     truth[TRUE_ATOM] = 1
@@ -224,14 +184,12 @@ def count(
         run, end = np.int64(run_start[e - first_event]), np.int64(run_start[e - first_event + 1])
         if run == end:
             continue
-        set_simple_truth(truth, simple, narrow, groups, all_simple, e, 1)
-        fill_dense_truth(truth, groups, all_simple, dense_groups, columns, slots, offset, codes, e)
+        set_simple_truth(truth, view, simple, narrow, e, 1)
+        fill_dense_truth(truth, view, slots, offset, codes, e)
         while run < end:
             counts[e - first_event] += append_block(
-                groups, columns, numbers, atoms, stripe_row, stripe_data, stripe_width, block_stripe, block_local,
-                local_group, local_start, local_value, generic, set_offset, set_low, set_high, sketches, block_sketch,
-                dense_atoms, slots, offset, codes, e, np.int64(grouped[run, 3]), truth, out, np.int64(0), counters,
-            )  # fmt: skip
+                view, numbers, slots, offset, codes, e, np.int64(grouped[run, 3]), truth, out, np.int64(0), counters
+            )
             run += 1
-        set_simple_truth(truth, simple, narrow, groups, all_simple, e, 0)
-        clear_dense_truth(truth, groups, all_simple, dense_groups, columns, slots, offset, codes, e)
+        set_simple_truth(truth, view, simple, narrow, e, 0)
+        clear_dense_truth(truth, view, slots, offset, codes, e)

@@ -10,18 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.index.jit import helper, inlined, lean_kernel
-from tocsin.index.layout import (
-    SCALARS,
-    TRUE_ATOM,
-    Bytes,
-    Directory,
-    Scalar,
-    Section,
-    int32_section,
-    uint8_section,
-    uint16_section,
-)
+from tocsin.index.jit import helper, lean_kernel
+from tocsin.index.layout import TRUE_ATOM, Bytes, Directory
+from tocsin.index.view import Atoms, Int32s, Int64s, SegmentView, view_of
 from tocsin.matching.columnar.bits import (
     ALL,
     ONE,
@@ -36,9 +27,6 @@ from tocsin.matching.columnar.bits import (
 )
 from tocsin.matching.columnar.events import Matrix, Narrow
 from tocsin.matching.columnar.fill import (
-    Atoms,
-    Int32s,
-    Int64s,
     Truth,
     clear_dense_truth,
     fill_dense_truth,
@@ -137,30 +125,24 @@ def prefetch_runs(runs: Runs, start: int, stop: int, bitmaps: Words, sparse: Int
     return room
 
 
-@inlined
+@helper
 def append_block(
-    groups: Int32s, columns: Int32s, numbers: Numbers, atoms: Atoms, stripe_row: Int32s, stripe_data: Int32s,
-    stripe_width: Truth, block_stripe: Int32s, block_local: Int32s, local_group: Atoms, local_start: Int32s,
-    local_value: Int32s, generic: Int32s, set_offset: Int32s, set_low: Int32s, set_high: Int32s, sketches: Atoms,
-    block_sketch: Int32s, dense_atoms: int, slots: Matrix, offset: Int64s, codes: Int32s, e: int, block: int,
-    truth: Truth, out: Numbers, p: int, counters: Int64s,
+    view: SegmentView, numbers: Numbers, slots: Matrix, offset: Int64s, codes: Int32s, e: int, block: int, truth: Truth,
+    out: Numbers, p: int, counters: Int64s,
 ) -> int:  # fmt: skip
     """Append the numbers of the block's rows that event e matches; dense truth is filled already.
 
     64 rows whose sketch fails are skipped.
     """
-    first_value = local_start[block_local[block]]
-    for z in range(block_local[block], block_local[block + 1]):
-        g = np.int64(local_group[z])
-        fill_local_truth(
-            truth, dense_atoms + local_start[z] - first_value, groups[4 * g + 1], groups[4 * g], local_value,
-            np.int64(local_start[z]), np.int64(local_start[z + 1] - local_start[z]), columns, slots, offset, codes,
-            generic, set_offset, set_low, set_high, e,
-        )  # fmt: skip
-    block_row, first_sketch = np.int64(stripe_row[block_stripe[block]]), np.int64(block_sketch[block])
-    for s in range(block_stripe[block], block_stripe[block + 1]):
-        width, row, end = np.int64(stripe_width[s]), np.int64(stripe_row[s]), np.int64(stripe_row[s + 1])
-        data = np.int64(stripe_data[s]) - row * width
+    first_value = view.local_start[view.block_local[block]]
+    for local in range(view.block_local[block], view.block_local[block + 1]):
+        first = view.dense_atoms + view.local_start[local] - first_value
+        fill_local_truth(truth, first, view, local, slots, offset, codes, e)
+    atoms, sketches, stripe_row = view.atoms, view.sketches, view.stripe_row
+    block_row, first_sketch = np.int64(stripe_row[view.block_stripe[block]]), np.int64(view.block_sketch[block])
+    for s in range(view.block_stripe[block], view.block_stripe[block + 1]):
+        width, row, end = np.int64(view.stripe_width[s]), np.int64(stripe_row[s]), np.int64(stripe_row[s + 1])
+        data = np.int64(view.stripe_data[s]) - row * width
         while row < end:
             group = (row - block_row) >> 6
             stop = min(end, block_row + ((group + 1) << 6))
@@ -186,26 +168,7 @@ def emit(
     What other segments have found stands beside[beside_offset[e] : beside_offset[e + 1]], where there are any, and is
     written before: one copy, where putting whole batches side by side later would take as long as all of this.
     """
-    groups = int32_section(buffer, directory, Section.GROUPS)
-    columns = int32_section(buffer, directory, Section.COLUMNS)
-    atoms = uint16_section(buffer, directory, Section.ATOMS)
-    stripe_row = int32_section(buffer, directory, Section.STRIPE_ROW)
-    stripe_data = int32_section(buffer, directory, Section.STRIPE_DATA)
-    stripe_width = uint8_section(buffer, directory, Section.STRIPE_WIDTH)
-    block_stripe = int32_section(buffer, directory, Section.BLOCK_STRIPE)
-    block_local = int32_section(buffer, directory, Section.BLOCK_LOCAL)
-    local_group = uint16_section(buffer, directory, Section.LOCAL_GROUP)
-    local_start = int32_section(buffer, directory, Section.LOCAL_START)
-    local_value = int32_section(buffer, directory, Section.LOCAL_VALUE)
-    generic = int32_section(buffer, directory, Section.GENERIC)
-    set_offset = int32_section(buffer, directory, Section.SET_OFFSET)
-    set_low = int32_section(buffer, directory, Section.SET_LOW)
-    set_high = int32_section(buffer, directory, Section.SET_HIGH)
-    sketches = uint16_section(buffer, directory, Section.SKETCHES)
-    block_sketch = int32_section(buffer, directory, Section.BLOCK_SKETCH)
-    dense_atoms = directory[SCALARS + Scalar.DENSE_ATOMS]
-    dense_groups = directory[SCALARS + Scalar.GROUPS]
-    simple_groups = directory[SCALARS + Scalar.SIMPLE_GROUPS]
+    view = view_of(buffer, directory)
     truth[TRUE_ATOM] = 1
     p = np.int64(0)
     ends[0] = 0
@@ -236,18 +199,14 @@ def emit(
                 p += length
             else:
                 if not filled:
-                    set_simple_truth(truth, simple, narrow, groups, simple_groups, e, 1)
-                    fill_dense_truth(truth, groups, simple_groups, dense_groups, columns, slots, offset, codes, e)
+                    set_simple_truth(truth, view, simple, narrow, e, 1)
+                    fill_dense_truth(truth, view, slots, offset, codes, e)
                     filled = True
-                p = append_block(
-                    groups, columns, numbers, atoms, stripe_row, stripe_data, stripe_width, block_stripe, block_local,
-                    local_group, local_start, local_value, generic, set_offset, set_low, set_high, sketches,
-                    block_sketch, dense_atoms, slots, offset, codes, e, position, truth, out, p, counters,
-                )  # fmt: skip
+                p = append_block(view, numbers, slots, offset, codes, e, position, truth, out, p, counters)
             run += 1
         if filled:
-            set_simple_truth(truth, simple, narrow, groups, simple_groups, e, 0)
-            clear_dense_truth(truth, groups, simple_groups, dense_groups, columns, slots, offset, codes, e)
+            set_simple_truth(truth, view, simple, narrow, e, 0)
+            clear_dense_truth(truth, view, slots, offset, codes, e)
         ends[e - start + 1] = p
     return stop
 
@@ -258,41 +217,18 @@ def match_one(
     narrow: Narrow, truth: Truth, visits: Words, tile: Matrix, own: Int64s, out: Numbers, counters: Int64s,
 ) -> int:  # fmt: skip
     """Write the numbers that event 0 matches into out (which has room for all rows); return how many."""
-    groups = int32_section(buffer, directory, Section.GROUPS)
-    columns = int32_section(buffer, directory, Section.COLUMNS)
-    atoms = uint16_section(buffer, directory, Section.ATOMS)
-    stripe_row = int32_section(buffer, directory, Section.STRIPE_ROW)
-    stripe_data = int32_section(buffer, directory, Section.STRIPE_DATA)
-    stripe_width = uint8_section(buffer, directory, Section.STRIPE_WIDTH)
-    block_stripe = int32_section(buffer, directory, Section.BLOCK_STRIPE)
-    block_local = int32_section(buffer, directory, Section.BLOCK_LOCAL)
-    local_group = uint16_section(buffer, directory, Section.LOCAL_GROUP)
-    local_start = int32_section(buffer, directory, Section.LOCAL_START)
-    local_value = int32_section(buffer, directory, Section.LOCAL_VALUE)
-    generic = int32_section(buffer, directory, Section.GENERIC)
-    set_offset = int32_section(buffer, directory, Section.SET_OFFSET)
-    set_low = int32_section(buffer, directory, Section.SET_LOW)
-    set_high = int32_section(buffer, directory, Section.SET_HIGH)
-    sketches = uint16_section(buffer, directory, Section.SKETCHES)
-    block_sketch = int32_section(buffer, directory, Section.BLOCK_SKETCH)
-    dense_atoms = directory[SCALARS + Scalar.DENSE_ATOMS]
-    dense_groups = directory[SCALARS + Scalar.GROUPS]
-    simple_groups = directory[SCALARS + Scalar.SIMPLE_GROUPS]
+    view = view_of(buffer, directory)
     truth[TRUE_ATOM] = 1
     n = probe(buffer, directory, slots, offset, codes, 0, 1, tile[3, :0], tile, own, visits)
     if n < 0:
         return -1
-    set_simple_truth(truth, simple, narrow, groups, simple_groups, 0, 1)
-    fill_dense_truth(truth, groups, simple_groups, dense_groups, columns, slots, offset, codes, 0)
+    set_simple_truth(truth, view, simple, narrow, 0, 1)
+    fill_dense_truth(truth, view, slots, offset, codes, 0)
     p = np.int64(0)
     for i in range(n):
         block = np.int64(visits[i] >> np.uint64(32))
-        p = append_block(
-            groups, columns, numbers, atoms, stripe_row, stripe_data, stripe_width, block_stripe, block_local,
-            local_group, local_start, local_value, generic, set_offset, set_low, set_high, sketches,
-            block_sketch, dense_atoms, slots, offset, codes, 0, block, truth, out, p, counters,
-        )  # fmt: skip
-    set_simple_truth(truth, simple, narrow, groups, simple_groups, 0, 0)
-    clear_dense_truth(truth, groups, simple_groups, dense_groups, columns, slots, offset, codes, 0)
+        p = append_block(view, numbers, slots, offset, codes, 0, block, truth, out, p, counters)
+    set_simple_truth(truth, view, simple, narrow, 0, 0)
+    clear_dense_truth(truth, view, slots, offset, codes, 0)
     counters[VISITS] += n
     return p

@@ -12,22 +12,12 @@ import numpy as np
 
 from tocsin.index.filters import EQUALITY_BYTES, EVENT_BYTES, FILTER_BYTES, FILTER_ROWS
 from tocsin.index.jit import helper, inlined
-from tocsin.index.layout import (
-    FALSE_ATOM,
-    SCALARS,
-    TRUE_ATOM,
-    Bytes,
-    Directory,
-    Scalar,
-    Section,
-    int32_section,
-    uint8_section,
-    uint16_section,
-)
+from tocsin.index.layout import FALSE_ATOM, TRUE_ATOM, Bytes
+from tocsin.index.view import Atoms, Int32s, Int64s, SegmentView, group_and_value
 from tocsin.matching.columnar.bits import ONE, Words, count_zeros
 from tocsin.matching.columnar.byte_vectors import rows_equal, rows_equal_twice
 from tocsin.matching.columnar.events import Matrix, Narrow
-from tocsin.matching.columnar.fill import Atoms, Int32s, Int64s, code_holds
+from tocsin.matching.columnar.fill import code_holds
 
 _ROWS, _BYTES, _THIRD = np.uint64(FILTER_ROWS), np.uint64(FILTER_BYTES), np.uint64(2 * EQUALITY_BYTES)
 
@@ -73,28 +63,23 @@ def list_passing(
 
 @helper
 def keep_matches(
-    buffer: Bytes, directory: Directory, block: int, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s,
-    narrow: Narrow, pairs: Int32s, n: int,
+    view: SegmentView, block: int, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s, narrow: Narrow,
+    pairs: Int32s, n: int,
 ) -> int:  # fmt: skip
     """Keep those of n pairs (event, row of the block) of which all atoms hold; return how many these are.
 
     The last atom is tested first: filters know the first ones.
     """
-    atoms = uint16_section(buffer, directory, Section.ATOMS)
-    stripe_row = int32_section(buffer, directory, Section.STRIPE_ROW)
-    stripe_data = int32_section(buffer, directory, Section.STRIPE_DATA)
-    stripe_width = uint8_section(buffer, directory, Section.STRIPE_WIDTH)
-    groups = int32_section(buffer, directory, Section.GROUPS)
-    byte_groups = directory[SCALARS + Scalar.BYTE_GROUPS]
+    atoms, stripe_row, groups, byte_groups = view.atoms, view.stripe_row, view.groups, view.byte_groups
     byte_end = np.int64(groups[4 * byte_groups - 2] + groups[4 * byte_groups - 1])
-    first = np.int64(int32_section(buffer, directory, Section.BLOCK_STRIPE)[block])
+    first = np.int64(view.block_stripe[block])
     kept = 0
     for i in range(n):
         e, row, s = np.int64(pairs[2 * i]), np.int64(stripe_row[first]) + np.int64(pairs[2 * i + 1]), first
         while row >= stripe_row[s + 1]:
             s += 1
-        width = np.int64(stripe_width[s])
-        start = np.int64(stripe_data[s]) + (row - np.int64(stripe_row[s])) * width
+        width = np.int64(view.stripe_width[s])
+        start = np.int64(view.stripe_data[s]) + (row - np.int64(stripe_row[s])) * width
         holds, z = True, start + width
         while holds and z > start:
             z -= 1
@@ -103,7 +88,7 @@ def keep_matches(
                 g = byte_group(groups, byte_groups, atom)
                 holds = np.int64(narrow[EVENT_BYTES * e + g]) == atom - np.int64(groups[4 * g + 2])
             elif atom != TRUE_ATOM:
-                holds = atom_holds(buffer, directory, block, atom, slots, simple, offset, codes, e)
+                holds = atom_holds(view, block, atom, slots, simple, offset, codes, e)
         pairs[2 * kept], pairs[2 * kept + 1] = e, pairs[2 * i + 1]
         kept += holds
     return kept
@@ -122,32 +107,12 @@ def byte_group(groups: Int32s, count: int, atom: int) -> int:
 
 @helper
 def atom_holds(
-    buffer: Bytes, directory: Directory, block: int, atom: int, slots: Matrix, simple: Atoms, offset: Int64s,
-    codes: Int32s, e: int,
-) -> bool:  # fmt: skip
+    view: SegmentView, block: int, atom: int, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s, e: int
+) -> bool:
     """Return whether an atom of the block that belongs to no byte group holds for event e."""
-    groups = int32_section(buffer, directory, Section.GROUPS)
-    dense_atoms = directory[SCALARS + Scalar.DENSE_ATOMS]
     if atom == FALSE_ATOM:
         return False
-    if atom < dense_atoms:
-        g = np.int64(0)
-        while groups[4 * g + 2] < 0 or atom >= groups[4 * g + 2] + groups[4 * g + 3]:
-            g += 1
-        if g < directory[SCALARS + Scalar.SIMPLE_GROUPS]:
-            return np.int64(simple[e, g]) == atom
-        value = atom - np.int64(groups[4 * g + 2]) - 1
-    else:
-        block_local = int32_section(buffer, directory, Section.BLOCK_LOCAL)
-        local_start = int32_section(buffer, directory, Section.LOCAL_START)
-        y = np.int64(block_local[block])
-        at = np.int64(local_start[y]) + atom - dense_atoms
-        while at >= local_start[y + 1]:
-            y += 1
-        g = np.int64(uint16_section(buffer, directory, Section.LOCAL_GROUP)[y])
-        value = np.int64(int32_section(buffer, directory, Section.LOCAL_VALUE)[at])
-    return code_holds(
-        groups[4 * g + 1], groups[4 * g], value, int32_section(buffer, directory, Section.COLUMNS), slots, offset, codes,
-        int32_section(buffer, directory, Section.GENERIC), int32_section(buffer, directory, Section.SET_OFFSET),
-        int32_section(buffer, directory, Section.SET_LOW), int32_section(buffer, directory, Section.SET_HIGH), e,
-    )  # fmt: skip
+    g, value = group_and_value(view, block, atom)
+    if g < view.simple_groups:
+        return np.int64(simple[e, g]) == atom
+    return code_holds(view, view.groups[4 * g + 1], view.groups[4 * g], value, slots, offset, codes, e)

@@ -15,22 +15,14 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.index.jit import helper, lean_kernel
-from tocsin.index.layout import (
-    SCALARS,
-    Bytes,
-    Directory,
-    Scalar,
-    Section,
-    int32_section,
-    uint8_section,
-    uint16_section,
-)
+from tocsin.index.layout import Bytes, Directory
+from tocsin.index.view import Atoms, Int32s, Int64s, view_of
 from tocsin.matching.columnar.bits import ONE, Words, count_ones, count_zeros, transpose
 from tocsin.matching.columnar.events import Matrix, Narrow
-from tocsin.matching.columnar.fill import Atoms, Int32s, Int64s, expand_bytes
+from tocsin.matching.columnar.fill import expand_bytes
 from tocsin.matching.columnar.filtering import keep_matches, list_passing, worth_a_filter
 from tocsin.matching.columnar.runs import DIRECT, SPARSE, Runs, add_run, group_runs
-from tocsin.matching.columnar.tile import clear_tile, fill_tile, listed_after, worth_a_tile
+from tocsin.matching.columnar.tile import clear_tile, fill_tile, worth_a_tile
 from tocsin.matching.columnar.workspace import CHUNK_ROWS
 
 # Of 64 rows and 64 events, bits up to which these are listed one by one; all are, where a chunk has few.
@@ -163,29 +155,10 @@ def join(
 
     `numbers` has what is told of each row: the number of its subscription, or its id.
     """
-    groups = int32_section(buffer, directory, Section.GROUPS)
-    columns = int32_section(buffer, directory, Section.COLUMNS)
-    atoms = uint16_section(buffer, directory, Section.ATOMS)
-    stripe_row = int32_section(buffer, directory, Section.STRIPE_ROW)
-    stripe_data = int32_section(buffer, directory, Section.STRIPE_DATA)
-    stripe_width = uint8_section(buffer, directory, Section.STRIPE_WIDTH)
-    block_stripe = int32_section(buffer, directory, Section.BLOCK_STRIPE)
-    block_local = int32_section(buffer, directory, Section.BLOCK_LOCAL)
-    block_dense = int32_section(buffer, directory, Section.BLOCK_DENSE)
-    local_group = uint16_section(buffer, directory, Section.LOCAL_GROUP)
-    local_start = int32_section(buffer, directory, Section.LOCAL_START)
-    local_value = int32_section(buffer, directory, Section.LOCAL_VALUE)
-    dense_list = uint16_section(buffer, directory, Section.DENSE_LIST)
-    generic = int32_section(buffer, directory, Section.GENERIC)
-    set_offset = int32_section(buffer, directory, Section.SET_OFFSET)
-    set_low = int32_section(buffer, directory, Section.SET_LOW)
-    set_high = int32_section(buffer, directory, Section.SET_HIGH)
-    filters = uint8_section(buffer, directory, Section.FILTERS)
-    block_filter = int32_section(buffer, directory, Section.BLOCK_FILTER)
-    sketches = uint16_section(buffer, directory, Section.SKETCHES)
-    block_sketch = int32_section(buffer, directory, Section.BLOCK_SKETCH)
+    view = view_of(buffer, directory)
+    stripe_row, block_stripe, block_filter = view.stripe_row, view.block_stripe, view.block_filter
+    atoms, sketches = view.atoms, view.sketches
     filtering, told_by_bytes = len(narrow) > 0, simple.shape[0] == 0
-    dense_atoms = directory[SCALARS + Scalar.DENSE_ATOMS]
     # Bound the memory first, so that nothing below has to stop within a tile.
     need_bitmaps, need_sparse, need_runs = np.int64(64), np.int64(64), np.int64(64)
     i = 0
@@ -219,7 +192,6 @@ def join(
     events, limits, ranks, count, numbered = tile[0], tile[1], tile[2], tile[3], tile[4]
     for z in range(64):
         numbered[z] = z
-    all_simple = directory[SCALARS + Scalar.SIMPLE_GROUPS]
     used_bitmaps, used_sparse, used_runs = np.int64(0), np.int64(0), np.int64(0)
     words[0] = np.uint64(0)
     i = 0
@@ -234,11 +206,9 @@ def join(
             counters[FILTERED_ROWS] += rows * (j - i)
             place[0], place[1] = i, 0
             while place[0] < j:
-                passed = list_passing(filters, block_filter[block], rows, narrow, visits, j, pairs, place)
+                passed = list_passing(view.filters, block_filter[block], rows, narrow, visits, j, pairs, place)
                 if passed:
-                    passed = keep_matches(
-                        buffer, directory, block, slots, simple, offset, codes, narrow, pairs, passed
-                    )  # fmt: skip
+                    passed = keep_matches(view, block, slots, simple, offset, codes, narrow, pairs, passed)
                 if used_sparse + passed > len(sparse):
                     needs[1] = 2 * len(sparse) + passed
                     return NEEDS_SPARSE
@@ -264,15 +234,10 @@ def join(
             of_events, places = simple, events
             if told_by_bytes:
                 of_events, places = tile_atoms, numbered
-                expand_bytes(narrow, groups, all_simple, events, m, tile_atoms)
-            first_dense = listed_after(block_dense, dense_list, block, all_simple)
-            fill_tile(
-                words, first_dense, groups, columns, block_dense, dense_list, block_local, local_group, local_start,
-                local_value, generic, set_offset, set_low, set_high, dense_atoms, all_simple, slots, of_events,
-                places, offset, codes, block, events, m, limits, ranks,
-            )  # fmt: skip
+                expand_bytes(view, narrow, events, m, tile_atoms)
+            fill_tile(words, view, block, slots, of_events, places, offset, codes, events, m, limits, ranks)
             counters[TILES] += 1
-            s, sketch = np.int64(block_stripe[block]), np.int64(block_sketch[block])
+            s, sketch = np.int64(block_stripe[block]), np.int64(view.block_sketch[block])
             row, end = np.int64(stripe_row[s]), np.int64(stripe_row[block_stripe[block + 1]])
             while row < end:
                 # The rows of a block are one sequence, whatever their widths: results of all stripes go together.
@@ -280,9 +245,9 @@ def join(
                 done, length = 0, (chunk + 63) >> 6
                 totals[:length] = 0
                 while done < chunk:
-                    width, left = np.int64(stripe_width[s]), np.int64(stripe_row[s + 1]) - row - done
+                    width, left = np.int64(view.stripe_width[s]), np.int64(stripe_row[s + 1]) - row - done
                     part = min(left, chunk - done)
-                    data = np.int64(stripe_data[s]) + (row + done - np.int64(stripe_row[s])) * width
+                    data = np.int64(view.stripe_data[s]) + (row + done - np.int64(stripe_row[s])) * width
                     evaluated = and_words(results, done, words, atoms, data, width, part, sketches, sketch, totals)
                     counters[TILE_ROWS] += evaluated
                     counters[WORDS] += evaluated * width
@@ -320,10 +285,7 @@ def join(
                     used_sparse += dense
                 row += chunk
                 sketch += length
-            clear_tile(
-                words, first_dense, groups, columns, block_dense, dense_list, all_simple, slots, of_events, places,
-                offset, codes, block, events, m,
-            )  # fmt: skip
+            clear_tile(words, view, block, slots, of_events, places, offset, codes, events, m)
             i += m
     group_runs(runs, used_runs, last_event - first_event, run_start, grouped)
     return 0

@@ -26,7 +26,6 @@ from tocsin.index.layout import (
     GE,
     GENERIC,
     LE,
-    SCALARS,
     SCHEMA_FIELDS,
     TRUE_ATOM,
     Bytes,
@@ -34,13 +33,10 @@ from tocsin.index.layout import (
     Scalar,
     SchemaField,
     Section,
-    int32_section,
-    int64_section,
-    uint8_section,
-    uint16_section,
 )
+from tocsin.index.view import Int32s, Int64s, view_of
 from tocsin.matching.columnar.events import EventLayout, Matrix
-from tocsin.matching.columnar.fill import Int32s, Int64s, code_holds
+from tocsin.matching.columnar.fill import code_holds
 
 if TYPE_CHECKING:
     from tocsin.index.coded_batch import CodedBatch
@@ -95,66 +91,53 @@ def _find(
     offset: Int64s, codes: Int32s, found: npt.NDArray[np.int64],
 ) -> int:  # fmt: skip
     """Fill found with (row, column, atom kind, value) of rows that fail exactly one predicate; return how many."""
-    groups = int32_section(buffer, directory, Section.GROUPS)
-    columns = int32_section(buffer, directory, Section.COLUMNS)
-    schemas = int64_section(buffer, directory, Section.SCHEMAS)
-    atoms = uint16_section(buffer, directory, Section.ATOMS)
-    stripe_row = int32_section(buffer, directory, Section.STRIPE_ROW)
-    stripe_data = int32_section(buffer, directory, Section.STRIPE_DATA)
-    stripe_width = uint8_section(buffer, directory, Section.STRIPE_WIDTH)
-    block_stripe = int32_section(buffer, directory, Section.BLOCK_STRIPE)
-    block_local = int32_section(buffer, directory, Section.BLOCK_LOCAL)
-    local_group = uint16_section(buffer, directory, Section.LOCAL_GROUP)
-    local_start = int32_section(buffer, directory, Section.LOCAL_START)
-    local_value = int32_section(buffer, directory, Section.LOCAL_VALUE)
-    generic = int32_section(buffer, directory, Section.GENERIC)
-    set_offset = int32_section(buffer, directory, Section.SET_OFFSET)
-    set_low = int32_section(buffer, directory, Section.SET_LOW)
-    set_high = int32_section(buffer, directory, Section.SET_HIGH)
-    dense_atoms = directory[SCALARS + Scalar.DENSE_ATOMS]
+    view = view_of(buffer, directory)
+    groups, columns, atoms, local_start = view.groups, view.columns, view.atoms, view.local_start
     truth = np.zeros(65_536, np.uint8)
     owner, value_of = np.zeros(65_536, np.int32), np.zeros(65_536, np.int32)
     truth[TRUE_ATOM] = 1
-    for g in range(directory[SCALARS + Scalar.GROUPS]):
+    for g in range(view.all_groups):
         first = np.int64(groups[4 * g + 2])
         for v in range(groups[4 * g + 3] - 1):
             atom = first + 1 + v
             owner[atom], value_of[atom] = g, v
-            truth[atom] = code_holds(
-                groups[4 * g + 1], groups[4 * g], v, columns, slots, offset, codes, generic, set_offset, set_low,
-                set_high, 0,
-            )  # fmt: skip
+            truth[atom] = code_holds(view, groups[4 * g + 1], groups[4 * g], v, slots, offset, codes, 0)
     n = 0
     for block in range(len(schema_of)):
         key_failures, key_column, key_value = 0, np.int64(-1), np.int64(0)
         if schema_of[block] >= 0:
-            record = schemas[schema_of[block] * SCHEMA_FIELDS : (schema_of[block] + 1) * SCHEMA_FIELDS]
+            record = view.schemas[schema_of[block] * SCHEMA_FIELDS : (schema_of[block] + 1) * SCHEMA_FIELDS]
             rest = np.int64(key_of[block])
             for t in range(record[SchemaField.WIDTH]):
                 value = rest // record[SchemaField.RADIX + t]
                 rest -= value * record[SchemaField.RADIX + t]
                 # A bucket of a grid is no predicate: the range itself is among the atoms.
                 if record[SchemaField.GRID + t] < 0 and not code_holds(
-                    EQ, record[SchemaField.COLUMN + t], value, columns, slots, offset, codes, generic, set_offset,
-                    set_low, set_high, 0,
-                ):  # fmt: skip
+                    view, EQ, record[SchemaField.COLUMN + t], value, slots, offset, codes, 0
+                ):
                     key_failures += 1
                     key_column, key_value = record[SchemaField.COLUMN + t], value
         if key_failures > 1:
             continue
-        first_value = local_start[block_local[block]]
-        for y in range(block_local[block], block_local[block + 1]):
-            g = np.int64(local_group[y])
+        first_value = local_start[view.block_local[block]]
+        for y in range(view.block_local[block], view.block_local[block + 1]):
+            g = np.int64(view.local_group[y])
             for position in range(local_start[y], local_start[y + 1]):
-                atom = dense_atoms + position - first_value
-                owner[atom], value_of[atom] = g, local_value[position]
+                atom = view.dense_atoms + position - first_value
+                owner[atom], value_of[atom] = g, view.local_value[position]
                 truth[atom] = code_holds(
-                    groups[4 * g + 1], groups[4 * g], np.int64(local_value[position]), columns, slots, offset, codes,
-                    generic, set_offset, set_low, set_high, 0,
-                )  # fmt: skip
-        for s in range(block_stripe[block], block_stripe[block + 1]):
-            width, at = np.int64(stripe_width[s]), np.int64(stripe_data[s])
-            for row in range(stripe_row[s], stripe_row[s + 1]):
+                    view,
+                    groups[4 * g + 1],
+                    groups[4 * g],
+                    np.int64(view.local_value[position]),
+                    slots,
+                    offset,
+                    codes,
+                    0,
+                )
+        for s in range(view.block_stripe[block], view.block_stripe[block + 1]):
+            width, at = np.int64(view.stripe_width[s]), np.int64(view.stripe_data[s])
+            for row in range(view.stripe_row[s], view.stripe_row[s + 1]):
                 failures, failed = key_failures, np.int64(-1)
                 for z in range(at, at + width):
                     if truth[atoms[z]]:

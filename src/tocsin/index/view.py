@@ -1,0 +1,112 @@
+"""SegmentView: what kernels read of a segment, opened once.
+
+A kernel takes the buffer and the directory, opens the view, and hands it to its helpers as one argument. Sections that a
+kernel does not read cost it nothing: the compiler drops them.
+"""
+
+# Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
+# mypy: disable-error-code="arg-type, assignment, no-any-return, return-value, operator"
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.index.jit import helper, inlined
+from tocsin.index.layout import (
+    SCALARS,
+    Bytes,
+    Directory,
+    Scalar,
+    Section,
+    int32_section,
+    int64_section,
+    uint8_section,
+    uint16_section,
+)
+
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+Atoms = npt.NDArray[np.uint16]
+
+
+class SegmentView(NamedTuple):
+    """Sections and scalars of a segment: see index/layout.py for what each of them holds."""
+
+    atoms: Atoms
+    stripe_row: Int32s
+    stripe_data: Int32s
+    stripe_width: Bytes
+    sketches: Atoms
+    block_sketch: Int32s
+    block_stripe: Int32s
+    block_local: Int32s
+    block_dense: Int32s
+    local_group: Atoms
+    local_start: Int32s
+    local_value: Int32s
+    dense_list: Atoms
+    groups: Int32s
+    columns: Int32s
+    schemas: Int64s
+    generic: Int32s
+    set_offset: Int32s
+    set_low: Int32s
+    set_high: Int32s
+    filters: Bytes
+    block_filter: Int32s
+    dense_atoms: int
+    all_groups: int
+    simple_groups: int
+    byte_groups: int
+
+
+@inlined
+def view_of(buffer: Bytes, directory: Directory) -> SegmentView:
+    """Return the view of a segment, without a copy."""
+    return SegmentView(
+        uint16_section(buffer, directory, Section.ATOMS),
+        int32_section(buffer, directory, Section.STRIPE_ROW),
+        int32_section(buffer, directory, Section.STRIPE_DATA),
+        uint8_section(buffer, directory, Section.STRIPE_WIDTH),
+        uint16_section(buffer, directory, Section.SKETCHES),
+        int32_section(buffer, directory, Section.BLOCK_SKETCH),
+        int32_section(buffer, directory, Section.BLOCK_STRIPE),
+        int32_section(buffer, directory, Section.BLOCK_LOCAL),
+        int32_section(buffer, directory, Section.BLOCK_DENSE),
+        uint16_section(buffer, directory, Section.LOCAL_GROUP),
+        int32_section(buffer, directory, Section.LOCAL_START),
+        int32_section(buffer, directory, Section.LOCAL_VALUE),
+        uint16_section(buffer, directory, Section.DENSE_LIST),
+        int32_section(buffer, directory, Section.GROUPS),
+        int32_section(buffer, directory, Section.COLUMNS),
+        int64_section(buffer, directory, Section.SCHEMAS),
+        int32_section(buffer, directory, Section.GENERIC),
+        int32_section(buffer, directory, Section.SET_OFFSET),
+        int32_section(buffer, directory, Section.SET_LOW),
+        int32_section(buffer, directory, Section.SET_HIGH),
+        uint8_section(buffer, directory, Section.FILTERS),
+        int32_section(buffer, directory, Section.BLOCK_FILTER),
+        directory[SCALARS + Scalar.DENSE_ATOMS],
+        directory[SCALARS + Scalar.GROUPS],
+        directory[SCALARS + Scalar.SIMPLE_GROUPS],
+        directory[SCALARS + Scalar.BYTE_GROUPS],
+    )
+
+
+@helper
+def group_and_value(view: SegmentView, block: int, atom: int) -> tuple[int, int]:
+    """Return the group of an atom of a block (neither TRUE nor FALSE), and its value: a code, or a generic predicate."""
+    groups, local_start = view.groups, view.local_start
+    g = np.int64(0)
+    if atom < view.dense_atoms:
+        while groups[4 * g + 2] < 0 or atom >= groups[4 * g + 2] + groups[4 * g + 3]:
+            g += 1
+        return g, np.int64(atom - groups[4 * g + 2] - 1)
+    local = np.int64(view.block_local[block])
+    at = np.int64(local_start[local]) + atom - view.dense_atoms
+    while at >= local_start[local + 1]:
+        local += 1
+    return np.int64(view.local_group[local]), np.int64(view.local_value[at])
