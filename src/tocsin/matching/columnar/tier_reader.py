@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tocsin.index.coded_batch import CodedBatch
 
 Int64s = npt.NDArray[np.int64]
-OUTPUT_IDS = 1 << 18  # ids of one chunk of matches: as many as stay in the cache between being found and being used
+OUTPUT_IDS = 1 << 20  # ids of one chunk of matches: some events, and no more than stays in the cache until it is used
 EVENTS_AT_ONCE = 4_096  # whose matches in several tiers are put together at once
 FEW_EVENTS = 1_024  # at once where they have many matches; still fewer would not fill tiles
 IDS_AT_ONCE = 1 << 24  # of so many events, about

@@ -57,14 +57,14 @@ def many_of_eight(typing: Any, words: Any, at: Any) -> Any:
 
 @intrinsic
 def prefetch(typing: Any, array: Any, at: Any) -> Any:
-    """Ask for the cache line of array[at]; nothing waits for it, and it may lie beyond the end."""
+    """Ask for the cache line of array[at], into the second cache; nothing waits for it, and it may lie beyond the end."""
     signature = types.void(array, types.int64)
 
     def generate(context: Any, b: Any, sig: Any, args: Any) -> Any:
         pointer = pointer_to(b, data_of(context, b, sig.args[0], args[0]), args[1], _i8)
         kind = ir.FunctionType(ir.VoidType(), [_i8.as_pointer(), _i32, _i32, _i32])
         ask = cgutils.get_or_insert_function(b.module, kind, "llvm.prefetch.p0")
-        b.call(ask, [pointer, ir.Constant(_i32, 0), ir.Constant(_i32, 3), ir.Constant(_i32, 1)])
+        b.call(ask, [pointer, ir.Constant(_i32, 0), ir.Constant(_i32, 2), ir.Constant(_i32, 1)])
         return context.get_dummy_value()
 
     return signature, generate
