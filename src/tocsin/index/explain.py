@@ -29,7 +29,7 @@ from tocsin.index.layout import (
     SchemaField,
     Section,
 )
-from tocsin.index.view import group_and_value, view_of
+from tocsin.index.open_segment import group_and_value, open_segment
 
 if TYPE_CHECKING:
     from tocsin.index.segment import Segment
@@ -154,21 +154,27 @@ def _decompile(
     alive: npt.NDArray[np.bool_],
 ) -> tuple[Int64s, npt.NDArray[np.uint16], npt.NDArray[np.uint8], Int32s, Int32s]:  # fmt: skip
     """Return the predicates of all living rows: row, column, kind, low, high; GE and LE of a row become one range."""
-    view = view_of(buffer, directory)
-    groups, columns, atoms, stripe_row, generic = view.groups, view.columns, view.atoms, view.stripe_row, view.generic
+    segment = open_segment(buffer, directory)
+    groups, columns, atoms, stripe_row, generic = (
+        segment.groups,
+        segment.columns,
+        segment.atoms,
+        segment.stripe_row,
+        segment.generic,
+    )
     room = len(atoms) + 3 * len(alive)
     row_of, column_of = np.empty(room, np.int64), np.empty(room, np.uint16)
     kind_of, low_of, high_of = np.empty(room, np.uint8), np.empty(room, np.int32), np.empty(room, np.int32)
     p = 0
     for b in range(len(schema_of)):
-        for s in range(view.block_stripe[b], view.block_stripe[b + 1]):
-            width = np.int64(view.stripe_width[s])
+        for s in range(segment.block_stripe[b], segment.block_stripe[b + 1]):
+            width = np.int64(segment.stripe_width[s])
             for r in range(stripe_row[s], stripe_row[s + 1]):
                 if not alive[r]:
                     continue
                 begin = p
                 if schema_of[b] >= 0:
-                    record = view.schemas[schema_of[b] * SCHEMA_FIELDS : (schema_of[b] + 1) * SCHEMA_FIELDS]
+                    record = segment.schemas[schema_of[b] * SCHEMA_FIELDS : (schema_of[b] + 1) * SCHEMA_FIELDS]
                     rest = np.int64(key_of[b])
                     for t in range(record[SchemaField.WIDTH]):
                         value = rest // record[SchemaField.RADIX + t]
@@ -177,12 +183,12 @@ def _decompile(
                             row_of[p], column_of[p], kind_of[p] = r, record[SchemaField.COLUMN + t], SOME_IN
                             low_of[p], high_of[p] = value, value
                             p += 1
-                at = np.int64(view.stripe_data[s]) + np.int64(r - stripe_row[s]) * width
+                at = np.int64(segment.stripe_data[s]) + np.int64(r - stripe_row[s]) * width
                 for z in range(at, at + width):
                     atom = np.int64(atoms[z])
                     if atom < 2:
                         continue
-                    g, value = group_and_value(view, b, atom)
+                    g, value = group_and_value(segment, b, atom)
                     c, kind = groups[4 * g], groups[4 * g + 1]
                     last = columns[4 * c] - 1
                     low, high, predicate = value, value, SOME_IN

@@ -15,7 +15,7 @@ import numpy as np
 
 from tocsin.index.jit import helper, inlined, lean_kernel
 from tocsin.index.layout import TRUE_ATOM, Bytes, Directory
-from tocsin.index.view import Atoms, Int32s, Int64s, view_of
+from tocsin.index.open_segment import Atoms, Int32s, Int64s, open_segment
 from tocsin.matching.columnar.bits import ONE, Numbers, Words
 from tocsin.matching.columnar.emit import append_block
 from tocsin.matching.columnar.events import Matrix, Narrow
@@ -132,8 +132,8 @@ def count(
 
     `out` has room for the numbers of the largest block, which are written where rows are tested one by one.
     """
-    view = view_of(buffer, directory)
-    stripe_row, block_stripe, sketches = view.stripe_row, view.block_stripe, view.sketches
+    segment = open_segment(buffer, directory)
+    stripe_row, block_stripe, sketches = segment.stripe_row, segment.block_stripe, segment.sketches
     counts[: last_event - first_event] = 0
     events, limits, ranks = tile[0], tile[1], tile[2]
     used_runs = np.int64(0)
@@ -155,18 +155,22 @@ def count(
                 continue
             for z in range(m):
                 events[z] = np.int64(visits[i + z] & np.uint64(0xFFFFFFFF))
-            fill_tile(words, view, block, slots, simple, events, offset, codes, events, m, limits, ranks)
+            fill_tile(words, segment, block, slots, simple, events, offset, codes, events, m, limits, ranks)
             counters[TILES] += 1
             block_row, filled = np.int64(stripe_row[block_stripe[block]]), 0
             for s in range(block_stripe[block], block_stripe[block + 1]):
-                width, row, end = np.int64(view.stripe_width[s]), np.int64(stripe_row[s]), np.int64(stripe_row[s + 1])
-                data = np.int64(view.stripe_data[s]) - row * width
+                width, row, end = (
+                    np.int64(segment.stripe_width[s]),
+                    np.int64(stripe_row[s]),
+                    np.int64(stripe_row[s + 1]),
+                )
+                data = np.int64(segment.stripe_data[s]) - row * width
                 while row < end:
                     group = (row - block_row) >> 6
                     stop = min(end, block_row + ((group + 1) << 6))
-                    implied = np.uint64(2 * (view.block_sketch[block] + group))
+                    implied = np.uint64(2 * (segment.block_sketch[block] + group))
                     if words[sketches[implied]] & words[sketches[implied + ONE]]:
-                        and_into(results, filled, words, view.atoms, data + row * width, width, stop - row)
+                        and_into(results, filled, words, segment.atoms, data + row * width, width, stop - row)
                         counters[TILE_ROWS] += stop - row
                         counters[WORDS] += (stop - row) * width
                         filled += stop - row
@@ -176,7 +180,7 @@ def count(
                     row = stop
             add_words(results, filled, planes)
             take_counts(planes, rows, events, m, first_event, counts)
-            clear_tile(words, view, block, slots, simple, events, offset, codes, events, m)
+            clear_tile(words, segment, block, slots, simple, events, offset, codes, events, m)
             i += m
     group_runs(runs, used_runs, last_event - first_event, run_start, grouped)
     truth[TRUE_ATOM] = 1
@@ -184,12 +188,12 @@ def count(
         run, end = np.int64(run_start[e - first_event]), np.int64(run_start[e - first_event + 1])
         if run == end:
             continue
-        set_simple_truth(truth, view, simple, narrow, e, 1)
-        fill_dense_truth(truth, view, slots, offset, codes, e)
+        set_simple_truth(truth, segment, simple, narrow, e, 1)
+        fill_dense_truth(truth, segment, slots, offset, codes, e)
         while run < end:
             counts[e - first_event] += append_block(
-                view, numbers, slots, offset, codes, e, np.int64(grouped[run, 3]), truth, out, np.int64(0), counters
+                segment, numbers, slots, offset, codes, e, np.int64(grouped[run, 3]), truth, out, np.int64(0), counters
             )
             run += 1
-        set_simple_truth(truth, view, simple, narrow, e, 0)
-        clear_dense_truth(truth, view, slots, offset, codes, e)
+        set_simple_truth(truth, segment, simple, narrow, e, 0)
+        clear_dense_truth(truth, segment, slots, offset, codes, e)

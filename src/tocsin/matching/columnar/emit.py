@@ -12,7 +12,7 @@ import numpy as np
 
 from tocsin.index.jit import helper, lean_kernel
 from tocsin.index.layout import TRUE_ATOM, Bytes, Directory
-from tocsin.index.view import Atoms, Int32s, Int64s, SegmentView, view_of
+from tocsin.index.open_segment import Atoms, Int32s, Int64s, OpenSegment, open_segment
 from tocsin.matching.columnar.bits import (
     ALL,
     ONE,
@@ -127,22 +127,22 @@ def prefetch_runs(runs: Runs, start: int, stop: int, bitmaps: Words, sparse: Int
 
 @helper
 def append_block(
-    view: SegmentView, numbers: Numbers, slots: Matrix, offset: Int64s, codes: Int32s, e: int, block: int, truth: Truth,
+    segment: OpenSegment, numbers: Numbers, slots: Matrix, offset: Int64s, codes: Int32s, e: int, block: int, truth: Truth,
     out: Numbers, p: int, counters: Int64s,
 ) -> int:  # fmt: skip
     """Append the numbers of the block's rows that event e matches; dense truth is filled already.
 
     64 rows whose sketch fails are skipped.
     """
-    first_value = view.local_start[view.block_local[block]]
-    for local in range(view.block_local[block], view.block_local[block + 1]):
-        first = view.dense_atoms + view.local_start[local] - first_value
-        fill_local_truth(truth, first, view, local, slots, offset, codes, e)
-    atoms, sketches, stripe_row = view.atoms, view.sketches, view.stripe_row
-    block_row, first_sketch = np.int64(stripe_row[view.block_stripe[block]]), np.int64(view.block_sketch[block])
-    for s in range(view.block_stripe[block], view.block_stripe[block + 1]):
-        width, row, end = np.int64(view.stripe_width[s]), np.int64(stripe_row[s]), np.int64(stripe_row[s + 1])
-        data = np.int64(view.stripe_data[s]) - row * width
+    first_value = segment.local_start[segment.block_local[block]]
+    for local in range(segment.block_local[block], segment.block_local[block + 1]):
+        first = segment.dense_atoms + segment.local_start[local] - first_value
+        fill_local_truth(truth, first, segment, local, slots, offset, codes, e)
+    atoms, sketches, stripe_row = segment.atoms, segment.sketches, segment.stripe_row
+    block_row, first_sketch = np.int64(stripe_row[segment.block_stripe[block]]), np.int64(segment.block_sketch[block])
+    for s in range(segment.block_stripe[block], segment.block_stripe[block + 1]):
+        width, row, end = np.int64(segment.stripe_width[s]), np.int64(stripe_row[s]), np.int64(stripe_row[s + 1])
+        data = np.int64(segment.stripe_data[s]) - row * width
         while row < end:
             group = (row - block_row) >> 6
             stop = min(end, block_row + ((group + 1) << 6))
@@ -168,7 +168,7 @@ def emit(
     What other segments have found stands beside[beside_offset[e] : beside_offset[e + 1]], where there are any, and is
     written before: one copy, where putting whole batches side by side later would take as long as all of this.
     """
-    view = view_of(buffer, directory)
+    segment = open_segment(buffer, directory)
     truth[TRUE_ATOM] = 1
     p = np.int64(0)
     ends[0] = 0
@@ -199,14 +199,14 @@ def emit(
                 p += length
             else:
                 if not filled:
-                    set_simple_truth(truth, view, simple, narrow, e, 1)
-                    fill_dense_truth(truth, view, slots, offset, codes, e)
+                    set_simple_truth(truth, segment, simple, narrow, e, 1)
+                    fill_dense_truth(truth, segment, slots, offset, codes, e)
                     filled = True
-                p = append_block(view, numbers, slots, offset, codes, e, position, truth, out, p, counters)
+                p = append_block(segment, numbers, slots, offset, codes, e, position, truth, out, p, counters)
             run += 1
         if filled:
-            set_simple_truth(truth, view, simple, narrow, e, 0)
-            clear_dense_truth(truth, view, slots, offset, codes, e)
+            set_simple_truth(truth, segment, simple, narrow, e, 0)
+            clear_dense_truth(truth, segment, slots, offset, codes, e)
         ends[e - start + 1] = p
     return stop
 
@@ -217,18 +217,18 @@ def match_one(
     narrow: Narrow, truth: Truth, visits: Words, tile: Matrix, own: Int64s, out: Numbers, counters: Int64s,
 ) -> int:  # fmt: skip
     """Write the numbers that event 0 matches into out (which has room for all rows); return how many."""
-    view = view_of(buffer, directory)
+    segment = open_segment(buffer, directory)
     truth[TRUE_ATOM] = 1
     n = probe(buffer, directory, slots, offset, codes, 0, 1, tile[3, :0], tile, own, visits)
     if n < 0:
         return -1
-    set_simple_truth(truth, view, simple, narrow, 0, 1)
-    fill_dense_truth(truth, view, slots, offset, codes, 0)
+    set_simple_truth(truth, segment, simple, narrow, 0, 1)
+    fill_dense_truth(truth, segment, slots, offset, codes, 0)
     p = np.int64(0)
     for i in range(n):
         block = np.int64(visits[i] >> np.uint64(32))
-        p = append_block(view, numbers, slots, offset, codes, 0, block, truth, out, p, counters)
-    set_simple_truth(truth, view, simple, narrow, 0, 0)
-    clear_dense_truth(truth, view, slots, offset, codes, 0)
+        p = append_block(segment, numbers, slots, offset, codes, 0, block, truth, out, p, counters)
+    set_simple_truth(truth, segment, simple, narrow, 0, 0)
+    clear_dense_truth(truth, segment, slots, offset, codes, 0)
     counters[VISITS] += n
     return p

@@ -17,7 +17,7 @@ from tocsin.compile.table import PredicateKind
 from tocsin.index.filters import EVENT_BYTES
 from tocsin.index.jit import helper, inlined
 from tocsin.index.layout import EQ, GE, GENERIC, LE, NE
-from tocsin.index.view import Atoms, Int32s, Int64s, SegmentView
+from tocsin.index.open_segment import Atoms, Int32s, Int64s, OpenSegment
 from tocsin.matching.columnar.bits import ALL, ONE, Words
 from tocsin.matching.columnar.events import Matrix, Narrow
 from tocsin.matching.columnar.probe import count_at_most, rank_all
@@ -29,9 +29,9 @@ PRESENT, ABSENT = int(PredicateKind.PRESENT), int(PredicateKind.ABSENT)
 
 
 @helper
-def generic_holds(view: SegmentView, g: int, slots: Matrix, offset: Int64s, codes: Int32s, e: int) -> bool:
+def generic_holds(segment: OpenSegment, g: int, slots: Matrix, offset: Int64s, codes: Int32s, e: int) -> bool:
     """Return whether generic predicate g holds for event e, by the meaning in compile/table.py."""
-    generic, columns, set_offset, set_low = view.generic, view.columns, view.set_offset, view.set_low
+    generic, columns, set_offset, set_low = segment.generic, segment.columns, segment.set_offset, segment.set_low
     column, kind, low, high = generic[4 * g], generic[4 * g + 1], generic[4 * g + 2], generic[4 * g + 3]
     slot, multiple = columns[4 * column + 1], columns[4 * column + 2]
     present = slots[e, slot] >= 0 if multiple < 0 else slots[e, slot + 2] != 0
@@ -50,7 +50,7 @@ def generic_holds(view: SegmentView, g: int, slots: Matrix, offset: Int64s, code
         else:
             a = np.int64(set_offset[low])
             at = a + count_at_most(set_low, a, np.int64(set_offset[low + 1]) - a, code) - 1
-            some = at >= a and code <= view.set_high[at]
+            some = at >= a and code <= segment.set_high[at]
         if some:
             break
     return some == (kind == SOME_IN or kind == SOME_OF)
@@ -93,9 +93,9 @@ def clear_some_simple_words(words: Words, simple: Atoms, g: int, events: Int32s,
 
 
 @helper
-def expand_bytes(view: SegmentView, narrow: Narrow, events: Int32s, m: int, atoms: Atoms) -> None:
+def expand_bytes(segment: OpenSegment, narrow: Narrow, events: Int32s, m: int, atoms: Atoms) -> None:
     """atoms[i, g] = the atom of simple group g that event i of a tile satisfies, from its bytes."""
-    groups, count = view.groups, view.simple_groups
+    groups, count = segment.groups, segment.simple_groups
     for i in range(np.uint64(m)):
         start = np.uint64(EVENT_BYTES) * np.uint64(events[i])
         for g in range(np.uint64(count)):
@@ -104,10 +104,10 @@ def expand_bytes(view: SegmentView, narrow: Narrow, events: Int32s, m: int, atom
 
 @inlined
 def fill_dense_words(
-    words: Words, view: SegmentView, g: int, slots: Matrix, offset: Int64s, codes: Int32s, events: Int32s, m: int
+    words: Words, segment: OpenSegment, g: int, slots: Matrix, offset: Int64s, codes: Int32s, events: Int32s, m: int
 ) -> None:
     """Fill the words of one dense group: bit i of its atom's word says whether event i of the tile satisfies it."""
-    columns, group = view.columns, view.groups[4 * g : 4 * g + 4]
+    columns, group = segment.columns, segment.groups[4 * g : 4 * g + 4]
     column, kind, first, size = group[0], group[1], np.int64(group[2]), np.int64(group[3])
     slot, multiple = columns[4 * column + 1], columns[4 * column + 2]
     base = first + 1
@@ -151,10 +151,10 @@ def tile_mask(m: int) -> np.uint64:
 
 @inlined
 def clear_dense_words(
-    words: Words, view: SegmentView, g: int, slots: Matrix, offset: Int64s, codes: Int32s, events: Int32s, m: int
+    words: Words, segment: OpenSegment, g: int, slots: Matrix, offset: Int64s, codes: Int32s, events: Int32s, m: int
 ) -> None:
     """Zero what fill_dense_words set in an EQ group."""
-    columns, group = view.columns, view.groups[4 * g : 4 * g + 4]
+    columns, group = segment.columns, segment.groups[4 * g : 4 * g + 4]
     slot, multiple, first = columns[4 * group[0] + 1], columns[4 * group[0] + 2], np.int64(group[2])
     if group[3] <= 8 * m:
         words[first : first + np.int64(group[3])] = np.uint64(0)
@@ -171,13 +171,16 @@ def clear_dense_words(
 
 @inlined
 def fill_local_words(
-    words: Words, first: int, view: SegmentView, local: int, slots: Matrix, offset: Int64s, codes: Int32s,
+    words: Words, first: int, segment: OpenSegment, local: int, slots: Matrix, offset: Int64s, codes: Int32s,
     events: Int32s, m: int, limits: Int32s, ranks: Int32s,
 ) -> None:  # fmt: skip
     """Fill the words from `first` on of one local group, a word for each of its values."""
-    g, columns, values = np.int64(view.local_group[local]), view.columns, view.local_value
-    column, kind = view.groups[4 * g], view.groups[4 * g + 1]
-    start, count = np.int64(view.local_start[local]), np.int64(view.local_start[local + 1] - view.local_start[local])
+    g, columns, values = np.int64(segment.local_group[local]), segment.columns, segment.local_value
+    column, kind = segment.groups[4 * g], segment.groups[4 * g + 1]
+    start, count = (
+        np.int64(segment.local_start[local]),
+        np.int64(segment.local_start[local + 1] - segment.local_start[local]),
+    )
     slot, multiple = columns[4 * column + 1], columns[4 * column + 2]
     words[first : first + count] = np.uint64(0)
     absent = np.uint64(0)
@@ -200,7 +203,7 @@ def fill_local_words(
         for i in range(np.uint64(m)):
             e = np.int64(events[i])
             for v in range(count):
-                holds = generic_holds(view, values[start + v], slots, offset, codes, e)
+                holds = generic_holds(segment, values[start + v], slots, offset, codes, e)
                 words[first + v] |= np.uint64(holds) << i
     elif multiple < 0:
         for i in range(np.uint64(m)):
@@ -236,9 +239,9 @@ def fill_local_words(
 
 
 @inlined
-def set_simple_truth(truth: Truth, view: SegmentView, simple: Atoms, narrow: Narrow, e: int, value: int) -> None:
+def set_simple_truth(truth: Truth, segment: OpenSegment, simple: Atoms, narrow: Narrow, e: int, value: int) -> None:
     """Set the bytes of the atoms of simple groups that event e satisfies."""
-    groups, count = view.groups, view.simple_groups
+    groups, count = segment.groups, segment.simple_groups
     if simple.shape[0]:
         row = np.uint64(e)
         for g in range(np.uint64(count)):
@@ -250,12 +253,12 @@ def set_simple_truth(truth: Truth, view: SegmentView, simple: Atoms, narrow: Nar
 
 @helper
 def code_holds(
-    view: SegmentView, kind: int, column: int, value: int, slots: Matrix, offset: Int64s, codes: Int32s, e: int
+    segment: OpenSegment, kind: int, column: int, value: int, slots: Matrix, offset: Int64s, codes: Int32s, e: int
 ) -> bool:
     """Return whether event e satisfies the atom (kind, column, value)."""
     if kind == GENERIC:
-        return generic_holds(view, value, slots, offset, codes, e)
-    slot, multiple = view.columns[4 * column + 1], view.columns[4 * column + 2]
+        return generic_holds(segment, value, slots, offset, codes, e)
+    slot, multiple = segment.columns[4 * column + 1], segment.columns[4 * column + 2]
     least = slots[e, slot]
     if kind == GE:
         return (least if multiple < 0 else slots[e, slot + 1]) >= value
@@ -270,10 +273,10 @@ def code_holds(
 
 
 @inlined
-def fill_dense_truth(truth: Truth, view: SegmentView, slots: Matrix, offset: Int64s, codes: Int32s, e: int) -> None:
+def fill_dense_truth(truth: Truth, segment: OpenSegment, slots: Matrix, offset: Int64s, codes: Int32s, e: int) -> None:
     """Fill the bytes of all dense groups but the simple ones for event e."""
-    groups, columns = view.groups, view.columns
-    for g in range(view.simple_groups, view.all_groups):
+    groups, columns = segment.groups, segment.columns
+    for g in range(segment.simple_groups, segment.all_groups):
         column, kind, first = groups[4 * g], groups[4 * g + 1], np.int64(groups[4 * g + 2])
         if first < 0:
             continue
@@ -302,10 +305,10 @@ def fill_dense_truth(truth: Truth, view: SegmentView, slots: Matrix, offset: Int
 
 
 @inlined
-def clear_dense_truth(truth: Truth, view: SegmentView, slots: Matrix, offset: Int64s, codes: Int32s, e: int) -> None:
+def clear_dense_truth(truth: Truth, segment: OpenSegment, slots: Matrix, offset: Int64s, codes: Int32s, e: int) -> None:
     """Zero what fill_dense_truth set in EQ groups."""
-    groups, columns = view.groups, view.columns
-    for g in range(view.simple_groups, view.all_groups):
+    groups, columns = segment.groups, segment.columns
+    for g in range(segment.simple_groups, segment.all_groups):
         column, kind, first = groups[4 * g], groups[4 * g + 1], np.int64(groups[4 * g + 2])
         if first < 0 or kind != EQ:
             continue
@@ -318,16 +321,19 @@ def clear_dense_truth(truth: Truth, view: SegmentView, slots: Matrix, offset: In
 
 @inlined
 def fill_local_truth(
-    truth: Truth, first: int, view: SegmentView, local: int, slots: Matrix, offset: Int64s, codes: Int32s, e: int
+    truth: Truth, first: int, segment: OpenSegment, local: int, slots: Matrix, offset: Int64s, codes: Int32s, e: int
 ) -> None:
     """Fill the bytes from `first` on of one local group for event e, a byte for each of its values."""
-    g, columns, values = np.int64(view.local_group[local]), view.columns, view.local_value
-    column, kind = view.groups[4 * g], view.groups[4 * g + 1]
-    start, count = np.int64(view.local_start[local]), np.int64(view.local_start[local + 1] - view.local_start[local])
+    g, columns, values = np.int64(segment.local_group[local]), segment.columns, segment.local_value
+    column, kind = segment.groups[4 * g], segment.groups[4 * g + 1]
+    start, count = (
+        np.int64(segment.local_start[local]),
+        np.int64(segment.local_start[local + 1] - segment.local_start[local]),
+    )
     slot, multiple = columns[4 * column + 1], columns[4 * column + 2]
     if kind == GENERIC:
         for v in range(count):
-            truth[first + v] = generic_holds(view, values[start + v], slots, offset, codes, e)
+            truth[first + v] = generic_holds(segment, values[start + v], slots, offset, codes, e)
     elif kind == GE:
         rank = count_at_most(values, start, count, np.int64(slots[e, slot if multiple < 0 else slot + 1]))
         truth[first : first + rank] = 1

@@ -13,7 +13,7 @@ import numpy as np
 from tocsin.index.filters import EQUALITY_BYTES, EVENT_BYTES, FILTER_BYTES, FILTER_ROWS
 from tocsin.index.jit import helper, inlined
 from tocsin.index.layout import FALSE_ATOM, TRUE_ATOM, Bytes
-from tocsin.index.view import Atoms, Int32s, Int64s, SegmentView, group_and_value
+from tocsin.index.open_segment import Atoms, Int32s, Int64s, OpenSegment, group_and_value
 from tocsin.matching.columnar.bits import ONE, Words, count_zeros
 from tocsin.matching.columnar.byte_vectors import rows_equal, rows_equal_twice
 from tocsin.matching.columnar.events import Matrix, Narrow
@@ -63,23 +63,23 @@ def list_passing(
 
 @helper
 def keep_matches(
-    view: SegmentView, block: int, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s, narrow: Narrow,
+    segment: OpenSegment, block: int, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s, narrow: Narrow,
     pairs: Int32s, n: int,
 ) -> int:  # fmt: skip
     """Keep those of n pairs (event, row of the block) of which all atoms hold; return how many these are.
 
     The last atom is tested first: filters know the first ones.
     """
-    atoms, stripe_row, groups, byte_groups = view.atoms, view.stripe_row, view.groups, view.byte_groups
+    atoms, stripe_row, groups, byte_groups = segment.atoms, segment.stripe_row, segment.groups, segment.byte_groups
     byte_end = np.int64(groups[4 * byte_groups - 2] + groups[4 * byte_groups - 1])
-    first = np.int64(view.block_stripe[block])
+    first = np.int64(segment.block_stripe[block])
     kept = 0
     for i in range(n):
         e, row, s = np.int64(pairs[2 * i]), np.int64(stripe_row[first]) + np.int64(pairs[2 * i + 1]), first
         while row >= stripe_row[s + 1]:
             s += 1
-        width = np.int64(view.stripe_width[s])
-        start = np.int64(view.stripe_data[s]) + (row - np.int64(stripe_row[s])) * width
+        width = np.int64(segment.stripe_width[s])
+        start = np.int64(segment.stripe_data[s]) + (row - np.int64(stripe_row[s])) * width
         holds, z = True, start + width
         while holds and z > start:
             z -= 1
@@ -88,7 +88,7 @@ def keep_matches(
                 g = byte_group(groups, byte_groups, atom)
                 holds = np.int64(narrow[EVENT_BYTES * e + g]) == atom - np.int64(groups[4 * g + 2])
             elif atom != TRUE_ATOM:
-                holds = atom_holds(view, block, atom, slots, simple, offset, codes, e)
+                holds = atom_holds(segment, block, atom, slots, simple, offset, codes, e)
         pairs[2 * kept], pairs[2 * kept + 1] = e, pairs[2 * i + 1]
         kept += holds
     return kept
@@ -107,12 +107,12 @@ def byte_group(groups: Int32s, count: int, atom: int) -> int:
 
 @helper
 def atom_holds(
-    view: SegmentView, block: int, atom: int, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s, e: int
+    segment: OpenSegment, block: int, atom: int, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s, e: int
 ) -> bool:
     """Return whether an atom of the block that belongs to no byte group holds for event e."""
     if atom == FALSE_ATOM:
         return False
-    g, value = group_and_value(view, block, atom)
-    if g < view.simple_groups:
+    g, value = group_and_value(segment, block, atom)
+    if g < segment.simple_groups:
         return np.int64(simple[e, g]) == atom
-    return code_holds(view, view.groups[4 * g + 1], view.groups[4 * g], value, slots, offset, codes, e)
+    return code_holds(segment, segment.groups[4 * g + 1], segment.groups[4 * g], value, slots, offset, codes, e)

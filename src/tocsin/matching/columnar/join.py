@@ -16,7 +16,7 @@ import numpy as np
 
 from tocsin.index.jit import helper, lean_kernel
 from tocsin.index.layout import Bytes, Directory
-from tocsin.index.view import Atoms, Int32s, Int64s, view_of
+from tocsin.index.open_segment import Atoms, Int32s, Int64s, open_segment
 from tocsin.matching.columnar.bits import ONE, Words, count_ones, count_zeros, transpose
 from tocsin.matching.columnar.events import Matrix, Narrow
 from tocsin.matching.columnar.fill import expand_bytes
@@ -155,9 +155,9 @@ def join(
 
     `numbers` has what is told of each row: the number of its subscription, or its id.
     """
-    view = view_of(buffer, directory)
-    stripe_row, block_stripe, block_filter = view.stripe_row, view.block_stripe, view.block_filter
-    atoms, sketches = view.atoms, view.sketches
+    segment = open_segment(buffer, directory)
+    stripe_row, block_stripe, block_filter = segment.stripe_row, segment.block_stripe, segment.block_filter
+    atoms, sketches = segment.atoms, segment.sketches
     filtering, told_by_bytes = len(narrow) > 0, simple.shape[0] == 0
     # Bound the memory first, so that nothing below has to stop within a tile.
     need_bitmaps, need_sparse, need_runs = np.int64(64), np.int64(64), np.int64(64)
@@ -206,9 +206,9 @@ def join(
             counters[FILTERED_ROWS] += rows * (j - i)
             place[0], place[1] = i, 0
             while place[0] < j:
-                passed = list_passing(view.filters, block_filter[block], rows, narrow, visits, j, pairs, place)
+                passed = list_passing(segment.filters, block_filter[block], rows, narrow, visits, j, pairs, place)
                 if passed:
-                    passed = keep_matches(view, block, slots, simple, offset, codes, narrow, pairs, passed)
+                    passed = keep_matches(segment, block, slots, simple, offset, codes, narrow, pairs, passed)
                 if used_sparse + passed > len(sparse):
                     needs[1] = 2 * len(sparse) + passed
                     return NEEDS_SPARSE
@@ -234,10 +234,10 @@ def join(
             of_events, places = simple, events
             if told_by_bytes:
                 of_events, places = tile_atoms, numbered
-                expand_bytes(view, narrow, events, m, tile_atoms)
-            fill_tile(words, view, block, slots, of_events, places, offset, codes, events, m, limits, ranks)
+                expand_bytes(segment, narrow, events, m, tile_atoms)
+            fill_tile(words, segment, block, slots, of_events, places, offset, codes, events, m, limits, ranks)
             counters[TILES] += 1
-            s, sketch = np.int64(block_stripe[block]), np.int64(view.block_sketch[block])
+            s, sketch = np.int64(block_stripe[block]), np.int64(segment.block_sketch[block])
             row, end = np.int64(stripe_row[s]), np.int64(stripe_row[block_stripe[block + 1]])
             while row < end:
                 # The rows of a block are one sequence, whatever their widths: results of all stripes go together.
@@ -245,9 +245,9 @@ def join(
                 done, length = 0, (chunk + 63) >> 6
                 totals[:length] = 0
                 while done < chunk:
-                    width, left = np.int64(view.stripe_width[s]), np.int64(stripe_row[s + 1]) - row - done
+                    width, left = np.int64(segment.stripe_width[s]), np.int64(stripe_row[s + 1]) - row - done
                     part = min(left, chunk - done)
-                    data = np.int64(view.stripe_data[s]) + (row + done - np.int64(stripe_row[s])) * width
+                    data = np.int64(segment.stripe_data[s]) + (row + done - np.int64(stripe_row[s])) * width
                     evaluated = and_words(results, done, words, atoms, data, width, part, sketches, sketch, totals)
                     counters[TILE_ROWS] += evaluated
                     counters[WORDS] += evaluated * width
@@ -285,7 +285,7 @@ def join(
                     used_sparse += dense
                 row += chunk
                 sketch += length
-            clear_tile(words, view, block, slots, of_events, places, offset, codes, events, m)
+            clear_tile(words, segment, block, slots, of_events, places, offset, codes, events, m)
             i += m
     group_runs(runs, used_runs, last_event - first_event, run_start, grouped)
     return 0

@@ -34,7 +34,7 @@ from tocsin.index.layout import (
     SchemaField,
     Section,
 )
-from tocsin.index.view import Int32s, Int64s, view_of
+from tocsin.index.open_segment import Int32s, Int64s, open_segment
 from tocsin.matching.columnar.events import EventLayout, Matrix
 from tocsin.matching.columnar.fill import code_holds
 
@@ -91,53 +91,53 @@ def _find(
     offset: Int64s, codes: Int32s, found: npt.NDArray[np.int64],
 ) -> int:  # fmt: skip
     """Fill found with (row, column, atom kind, value) of rows that fail exactly one predicate; return how many."""
-    view = view_of(buffer, directory)
-    groups, columns, atoms, local_start = view.groups, view.columns, view.atoms, view.local_start
+    segment = open_segment(buffer, directory)
+    groups, columns, atoms, local_start = segment.groups, segment.columns, segment.atoms, segment.local_start
     truth = np.zeros(65_536, np.uint8)
     owner, value_of = np.zeros(65_536, np.int32), np.zeros(65_536, np.int32)
     truth[TRUE_ATOM] = 1
-    for g in range(view.all_groups):
+    for g in range(segment.all_groups):
         first = np.int64(groups[4 * g + 2])
         for v in range(groups[4 * g + 3] - 1):
             atom = first + 1 + v
             owner[atom], value_of[atom] = g, v
-            truth[atom] = code_holds(view, groups[4 * g + 1], groups[4 * g], v, slots, offset, codes, 0)
+            truth[atom] = code_holds(segment, groups[4 * g + 1], groups[4 * g], v, slots, offset, codes, 0)
     n = 0
     for block in range(len(schema_of)):
         key_failures, key_column, key_value = 0, np.int64(-1), np.int64(0)
         if schema_of[block] >= 0:
-            record = view.schemas[schema_of[block] * SCHEMA_FIELDS : (schema_of[block] + 1) * SCHEMA_FIELDS]
+            record = segment.schemas[schema_of[block] * SCHEMA_FIELDS : (schema_of[block] + 1) * SCHEMA_FIELDS]
             rest = np.int64(key_of[block])
             for t in range(record[SchemaField.WIDTH]):
                 value = rest // record[SchemaField.RADIX + t]
                 rest -= value * record[SchemaField.RADIX + t]
                 # A bucket of a grid is no predicate: the range itself is among the atoms.
                 if record[SchemaField.GRID + t] < 0 and not code_holds(
-                    view, EQ, record[SchemaField.COLUMN + t], value, slots, offset, codes, 0
+                    segment, EQ, record[SchemaField.COLUMN + t], value, slots, offset, codes, 0
                 ):
                     key_failures += 1
                     key_column, key_value = record[SchemaField.COLUMN + t], value
         if key_failures > 1:
             continue
-        first_value = local_start[view.block_local[block]]
-        for y in range(view.block_local[block], view.block_local[block + 1]):
-            g = np.int64(view.local_group[y])
+        first_value = local_start[segment.block_local[block]]
+        for y in range(segment.block_local[block], segment.block_local[block + 1]):
+            g = np.int64(segment.local_group[y])
             for position in range(local_start[y], local_start[y + 1]):
-                atom = view.dense_atoms + position - first_value
-                owner[atom], value_of[atom] = g, view.local_value[position]
+                atom = segment.dense_atoms + position - first_value
+                owner[atom], value_of[atom] = g, segment.local_value[position]
                 truth[atom] = code_holds(
-                    view,
+                    segment,
                     groups[4 * g + 1],
                     groups[4 * g],
-                    np.int64(view.local_value[position]),
+                    np.int64(segment.local_value[position]),
                     slots,
                     offset,
                     codes,
                     0,
                 )
-        for s in range(view.block_stripe[block], view.block_stripe[block + 1]):
-            width, at = np.int64(view.stripe_width[s]), np.int64(view.stripe_data[s])
-            for row in range(view.stripe_row[s], view.stripe_row[s + 1]):
+        for s in range(segment.block_stripe[block], segment.block_stripe[block + 1]):
+            width, at = np.int64(segment.stripe_width[s]), np.int64(segment.stripe_data[s])
+            for row in range(segment.stripe_row[s], segment.stripe_row[s + 1]):
                 failures, failed = key_failures, np.int64(-1)
                 for z in range(at, at + width):
                     if truth[atoms[z]]:

@@ -13,8 +13,8 @@ import numpy as np
 
 from tocsin.index.jit import helper
 from tocsin.index.layout import EQ
+from tocsin.index.open_segment import Atoms, Int32s, Int64s, OpenSegment
 from tocsin.index.rows import SMALL_BLOCK
-from tocsin.index.view import Atoms, Int32s, Int64s, SegmentView
 from tocsin.matching.columnar.bits import Words
 from tocsin.matching.columnar.events import Matrix
 from tocsin.matching.columnar.fill import (
@@ -36,54 +36,54 @@ def worth_a_tile(events: int, rows: int) -> bool:
 
 
 @helper
-def listed_after(view: SegmentView, block: int) -> int:
+def listed_after(segment: OpenSegment, block: int) -> int:
     """Return from where on the groups of a block's list are filled one by one.
 
     Simple groups come first in the list. Where a block uses most of them, filling all is cheapest: then, after them.
     """
-    first, used = np.int64(view.block_dense[block]), np.int64(0)
-    while first + used < view.block_dense[block + 1] and view.dense_list[first + used] < view.simple_groups:
+    first, used = np.int64(segment.block_dense[block]), np.int64(0)
+    while first + used < segment.block_dense[block + 1] and segment.dense_list[first + used] < segment.simple_groups:
         used += 1
-    return first + used if 2 * used >= view.simple_groups else first
+    return first + used if 2 * used >= segment.simple_groups else first
 
 
 @helper
 def fill_tile(
-    words: Words, view: SegmentView, block: int, slots: Matrix, simple: Atoms, places: Int32s, offset: Int64s,
+    words: Words, segment: OpenSegment, block: int, slots: Matrix, simple: Atoms, places: Int32s, offset: Int64s,
     codes: Int32s, events: Int32s, m: int, limits: Int32s, ranks: Int32s,
 ) -> None:  # fmt: skip
     """Fill the words of the atoms of a block.
 
     simple[places[i]] has the atoms of event i of the tile: the events' own, or those of the tile alone.
     """
-    first_dense = listed_after(view, block)
+    first_dense = listed_after(segment, block)
     words[1] = tile_mask(m)
-    if first_dense > view.block_dense[block]:
-        fill_simple_words(words, simple, places, m, view.simple_groups)
-    for z in range(first_dense, view.block_dense[block + 1]):
-        g = np.int64(view.dense_list[z])
-        if g < view.simple_groups:
+    if first_dense > segment.block_dense[block]:
+        fill_simple_words(words, simple, places, m, segment.simple_groups)
+    for z in range(first_dense, segment.block_dense[block + 1]):
+        g = np.int64(segment.dense_list[z])
+        if g < segment.simple_groups:
             fill_some_simple_words(words, simple, g, places, m)
         else:
-            fill_dense_words(words, view, g, slots, offset, codes, events, m)
-    first_value = view.local_start[view.block_local[block]]
-    for local in range(view.block_local[block], view.block_local[block + 1]):
-        first = view.dense_atoms + view.local_start[local] - first_value
-        fill_local_words(words, first, view, local, slots, offset, codes, events, m, limits, ranks)
+            fill_dense_words(words, segment, g, slots, offset, codes, events, m)
+    first_value = segment.local_start[segment.block_local[block]]
+    for local in range(segment.block_local[block], segment.block_local[block + 1]):
+        first = segment.dense_atoms + segment.local_start[local] - first_value
+        fill_local_words(words, first, segment, local, slots, offset, codes, events, m, limits, ranks)
 
 
 @helper
 def clear_tile(
-    words: Words, view: SegmentView, block: int, slots: Matrix, simple: Atoms, places: Int32s, offset: Int64s,
+    words: Words, segment: OpenSegment, block: int, slots: Matrix, simple: Atoms, places: Int32s, offset: Int64s,
     codes: Int32s, events: Int32s, m: int,
 ) -> None:  # fmt: skip
     """Zero what fill_tile set in groups of equalities."""
-    first_dense = listed_after(view, block)
-    if first_dense > view.block_dense[block]:
-        clear_simple_words(words, simple, places, m, view.simple_groups)
-    for z in range(first_dense, view.block_dense[block + 1]):
-        g = np.int64(view.dense_list[z])
-        if g < view.simple_groups:
+    first_dense = listed_after(segment, block)
+    if first_dense > segment.block_dense[block]:
+        clear_simple_words(words, simple, places, m, segment.simple_groups)
+    for z in range(first_dense, segment.block_dense[block + 1]):
+        g = np.int64(segment.dense_list[z])
+        if g < segment.simple_groups:
             clear_some_simple_words(words, simple, g, places, m)
-        elif view.groups[4 * g + 1] == EQ:
-            clear_dense_words(words, view, g, slots, offset, codes, events, m)
+        elif segment.groups[4 * g + 1] == EQ:
+            clear_dense_words(words, segment, g, slots, offset, codes, events, m)

@@ -1,6 +1,6 @@
-"""SegmentView: what kernels read of a segment, opened once.
+"""OpenSegment: what kernels read of a segment, opened once.
 
-A kernel takes the buffer and the directory, opens the view, and hands it to its helpers as one argument. Sections that a
+A kernel takes the buffer and the directory, opens the segment, and hands it to its helpers as one argument. Sections that a
 kernel does not read cost it nothing: the compiler drops them.
 """
 
@@ -32,7 +32,7 @@ Int64s = npt.NDArray[np.int64]
 Atoms = npt.NDArray[np.uint16]
 
 
-class SegmentView(NamedTuple):
+class OpenSegment(NamedTuple):
     """Sections and scalars of a segment: see index/layout.py for what each of them holds."""
 
     atoms: Atoms
@@ -64,9 +64,9 @@ class SegmentView(NamedTuple):
 
 
 @inlined
-def view_of(buffer: Bytes, directory: Directory) -> SegmentView:
-    """Return the view of a segment, without a copy."""
-    return SegmentView(
+def open_segment(buffer: Bytes, directory: Directory) -> OpenSegment:
+    """Return the sections and scalars that kernels read, without a copy."""
+    return OpenSegment(
         uint16_section(buffer, directory, Section.ATOMS),
         int32_section(buffer, directory, Section.STRIPE_ROW),
         int32_section(buffer, directory, Section.STRIPE_DATA),
@@ -97,16 +97,16 @@ def view_of(buffer: Bytes, directory: Directory) -> SegmentView:
 
 
 @helper
-def group_and_value(view: SegmentView, block: int, atom: int) -> tuple[int, int]:
+def group_and_value(segment: OpenSegment, block: int, atom: int) -> tuple[int, int]:
     """Return the group of an atom of a block (neither TRUE nor FALSE), and its value: a code, or a generic predicate."""
-    groups, local_start = view.groups, view.local_start
+    groups, local_start = segment.groups, segment.local_start
     g = np.int64(0)
-    if atom < view.dense_atoms:
+    if atom < segment.dense_atoms:
         while groups[4 * g + 2] < 0 or atom >= groups[4 * g + 2] + groups[4 * g + 3]:
             g += 1
         return g, np.int64(atom - groups[4 * g + 2] - 1)
-    local = np.int64(view.block_local[block])
-    at = np.int64(local_start[local]) + atom - view.dense_atoms
+    local = np.int64(segment.block_local[block])
+    at = np.int64(local_start[local]) + atom - segment.dense_atoms
     while at >= local_start[local + 1]:
         local += 1
-    return np.int64(view.local_group[local]), np.int64(view.local_value[at])
+    return np.int64(segment.local_group[local]), np.int64(segment.local_value[at])
