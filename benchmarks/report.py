@@ -83,7 +83,7 @@ def _beside(measurements: list[dict[str, Any]]) -> str:
     rows = [
         "## Beside the prototype\n",
         "`python -m benchmarks.match --beside COMMAND`: the prototype that the layout was tried out with (integers and coded texts",
-        "only), on the same files, in the same run, right before and after; its better run counts. Above 1, we are faster.\n",
+        "only), on the same files, by turns with ours; of two runs each, the better one counts. Above 1, we are faster.\n",
         "What each time holds: ours of the *whole path* everything from Arrow columns (int64, plain strings) to one list of ids",
         "for each event; ours *coded* the same without turning values into codes. The prototype is given int32 columns whose texts",
         "are numbered already, turns these into codes of its own within its time, and writes a list for each event and cluster.",
