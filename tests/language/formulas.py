@@ -16,7 +16,7 @@ from tocsin.language.syntax import (
     Call,
     Case,
     Constant,
-    Constraint,
+    Comparison,
     Expression,
     Negative,
     Node,
@@ -157,13 +157,13 @@ def _comparison(random: Random, depth: int) -> Node:
     op = random.choice(COMPARISONS)
     which = random.random()
     if which < 0.6:
-        return Constraint(_number(random, depth), op, _number(random, depth))
+        return Comparison(_number(random, depth), op, _number(random, depth))
     if which < 0.8:
-        return Constraint(_text(random, depth), op, _text(random, depth))
+        return Comparison(_text(random, depth), op, _text(random, depth))
     pairs = [("size", "fits"), ("kind", "kind"), ("w", "w"), ("t", "size")]
     left, right = random.choice(pairs)
     ordered = left != "t"
-    return Constraint(AttributeValue(left), op if ordered else random.choice([Op.EQ, Op.NE]), AttributeValue(right))
+    return Comparison(AttributeValue(left), op if ordered else random.choice([Op.EQ, Op.NE]), AttributeValue(right))
 
 
 def _predicate(random: Random) -> Predicate:

@@ -25,7 +25,7 @@ from tocsin.language import (
     render,
 )
 from tocsin.language.bounds import MAX_DEPTH
-from tocsin.language.syntax import AttributeValue, Constant, Constraint, Expression, Literal, Negative
+from tocsin.language.syntax import AttributeValue, Constant, Comparison, Expression, Literal, Negative
 
 
 @given(trees.subscriptions())
@@ -110,7 +110,7 @@ def test_a_subscription_to_everything_is_true() -> None:
 
 
 def test_an_attribute_beside_a_constant_is_marked_as_a_value() -> None:
-    tree = Constraint(AttributeValue("price"), Op.LT, Constant(3))
+    tree = Comparison(AttributeValue("price"), Op.LT, Constant(3))
     assert render(tree) == "+price < 3"
     assert parse_condition("+price < 3") == tree
     assert parse_condition("price < 3") == Predicate("price", Op.LT, 3)

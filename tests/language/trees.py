@@ -19,7 +19,7 @@ from tocsin.language.syntax import (
     Call,
     Case,
     Constant,
-    Constraint,
+    Comparison,
     Expression,
     Literal,
     Negative,
@@ -206,7 +206,7 @@ def conditions(draw: st.DrawFn, depth: int = 3) -> Node:
         case "call":
             return OperatorCall(draw(names()), tuple(draw(st.lists(expressions(1), max_size=3))))
         case "constraint":
-            return Constraint(draw(expressions(depth)), draw(st.sampled_from(COMPARISONS)), draw(expressions(depth)))
+            return Comparison(draw(expressions(depth)), draw(st.sampled_from(COMPARISONS)), draw(expressions(depth)))
         case "empty":
             return And(()) if draw(st.booleans()) else Or(())
         case "not":

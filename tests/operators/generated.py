@@ -7,7 +7,7 @@ from typing import Any
 
 from tocsin.errors import BindError
 from tocsin.language import And, BoundSubscription, Node, Not, Op, Or, Predicate, Subscription
-from tocsin.language.syntax import Arithmetic, Constant, Constraint, OperatorCall, Variable
+from tocsin.language.syntax import Arithmetic, Constant, Comparison, OperatorCall, Variable
 from tocsin.operators.operator import OPEN, Open, Operator, operator
 from tocsin.operators.registry import Registry
 from tocsin.schema import Event, Schema
@@ -93,7 +93,7 @@ class World:
                 return self._finding()
             case "c":
                 left, right = self._number(), self._number()
-                return Constraint(left, self.random.choice((Op.LT, Op.EQ, Op.NE, Op.GE)), right)
+                return Comparison(left, self.random.choice((Op.LT, Op.EQ, Op.NE, Op.GE)), right)
             case _:
                 return Predicate("price", self.random.choice((Op.LT, Op.GE)), self.random.randrange(10))
 

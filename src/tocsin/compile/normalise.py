@@ -21,7 +21,7 @@ from tocsin.compile.atoms import Among, Atom, Bound, Checked, Conjunction, Inter
 from tocsin.compile.predicates import atoms_of, expand, limits_of, whole
 from tocsin.errors import NotSupported, TooLarge
 from tocsin.language.bind import BoundSubscription
-from tocsin.language.syntax import And, Constraint, Node, Not, Op, OperatorCall, Or, Predicate
+from tocsin.language.syntax import And, Comparison, Node, Not, Op, OperatorCall, Or, Predicate
 from tocsin.schema import EVENT_TYPE, View
 
 MAX_CONJUNCTIONS = 64
@@ -108,7 +108,7 @@ def _push(node: Node, view: View, *, negated: bool) -> _Tree:
             return _Some(()) if atoms is None else tuple(atoms)
         case OperatorCall(name):
             raise NotSupported(f"the operator {name} is not installed")
-        case Constraint():
+        case Comparison():
             raise NotSupported("value constraints need an operator that binds their variables; none is installed")
 
 

@@ -2,9 +2,10 @@
 
 forms      parse.py and render.py (text), builder.py (Python), json_form.py (JSON tree), bulk_form.py
 tree       syntax.py; bounds.py says how large it may be
-binding    bind.py, with offers.py (operators) and operands.py
+binding    bind.py, with sides.py (names), offered.py (operators), operands.py, types.py and variables.py
 meaning    semantics.py, the definition; explain.py
-formulas   formula.py and its neighbours: expressions with types, computed for one row or for columns
+offers     offer.py: events with rules and computed attributes
+formulas   formula.py (scopes, functions), formula_vector.py: computed for columns of rows
 """
 
 from tocsin.language.bind import BoundSubscription, bind
@@ -21,7 +22,7 @@ from tocsin.language.json_form import (
 )
 from tocsin.language.parse import parse, parse_condition, parse_expression
 from tocsin.language.render import render
-from tocsin.language.semantics import evaluate
+from tocsin.language.semantics import Verdict, decide, evaluate
 from tocsin.language.syntax import ALWAYS, NEVER, And, Node, Not, Op, Or, Predicate, Subscription
 
 __all__ = [

@@ -1,88 +1,151 @@
-"""Binding: a subscription checked against a schema, its operands made canonical.
+"""Binding: a subscription, a rule or a formula checked against what it may speak of, its tree made canonical and typed.
 
-Names must be in the view of the subscription's event types; each operator must be one that the attribute's domain
-offers; each operand must be a value of the domain (operands.py). What semantics.py, compile/ and the engines see is a
-BoundSubscription, and nothing in it needs checking again.
+Names must be known where they stand (sides.py says which are, for a subscription and for the rules of an offer); each
+operator of a predicate must be one that the attribute's domain offers, its operand a value of the domain (operands.py);
+formulas must fit by their types (types.py); calls must be of operators that are there, and variables must have a value
+where they are asked about (variables.py). Parts made of constants alone are computed here, exactly (fold.py). Nothing in
+what comes out needs checking again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
-from tocsin.errors import BindError, LanguageError, Span, UnknownEventType, did_you_mean, nearest
+from tocsin.errors import BadValue, BindError, LanguageError, Span, UnknownEventType, did_you_mean, nearest, shown
 from tocsin.language import syntax
 from tocsin.language.bounds import check_name, check_size
 from tocsin.language.fold import fold
+from tocsin.language.formula import (
+    NO_OPERATORS,
+    ConditionFormula,
+    Function,
+    Operators,
+    Scope,
+    ValueFormula,
+    domain_of,
+    is_numeric,
+    is_text_like,
+    numeric_type,
+)
 from tocsin.language.literals import check_literal
-from tocsin.language.offers import check_offered
+from tocsin.language.offered import check_offered
 from tocsin.language.operands import canonical_operand
+from tocsin.language.parse import parse, parse_condition, parse_expression
 from tocsin.language.render import render
-from tocsin.language.syntax import Constant, Constraint, Expression, Node, OperatorCall, Predicate, Subscription
+from tocsin.language.sides import properties_of, sides_of
+from tocsin.language.syntax import Comparison, Expression, Node, Op, OperatorCall, Predicate, Subscription
+from tocsin.language.types import (
+    arithmetic_domain,
+    common_domain,
+    comparing_domain,
+    domain_of_literal,
+    is_ordered,
+    kind_of,
+    plain_number,
+    said,
+)
 from tocsin.language.variables import check_variables
-from tocsin.schema import Schema, View, ViewAttribute
+from tocsin.schema import Domain, Schema, Value, View, ViewAttribute
+
+_EQUALITY = frozenset({Op.EQ, Op.NE})
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class BoundSubscription:
     """A subscription that is about a schema.
 
-    `view` is the view of its event types; `operators` and `variables` are the names of the user-supplied operators and
-    of the variables that it uses, in the order of their first appearance.
+    `view` is the view of its event types; `properties` say who asks, by their names in conditions (`driver.age`);
+    `operators` and `variables` are the names of the operators and variables that it uses, in the order of their first
+    appearance.
     """
 
     subscription: Subscription
     view: View = field(hash=False)
     operators: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
+    properties: Mapping[str, Value] = field(default_factory=dict, hash=False)
 
 
-def bind(subscription: Subscription, schema: Schema, *, text: str | None = None) -> BoundSubscription:
-    """Return the subscription bound to the schema; raises BindError or TooLarge.
+def bind(
+    subscription: str | Subscription, schema: Schema, *, text: str | None = None, operators: Operators = NO_OPERATORS
+) -> BoundSubscription:
+    """Return the subscription bound to the schema and to operators; raises ParseError, BindError or TooLarge.
 
-    `text`, where the subscription came as one, lets errors show the place.
+    `text`, where the subscription came as one and was parsed already, lets errors show the place.
     """
-    try:
+    if isinstance(subscription, str):
+        text, subscription = subscription, parse(subscription)
+    with _shown_in(text):
         check_size(subscription)
-        return _Binding(schema, _view(subscription, schema)).bind(subscription)
+        return _bound(subscription, schema, operators)
+
+
+def _bound(tree: Subscription, schema: Schema, operators: Operators) -> BoundSubscription:
+    types = tuple(dict.fromkeys(tree.event_types))
+    for at, name in enumerate(tree.event_types):
+        if name not in schema.event_types:
+            spans = tree.event_type_spans
+            raise BindError(
+                str(UnknownEventType(name, schema.event_types)), span=spans[at] if at < len(spans) else None
+            )
+    sides = sides_of(schema, types)
+    binding = _Binding(replace(sides.subscription_scope, operators=operators))
+    where = binding.condition(tree.where)
+    given = properties_of(tree, sides)
+    literals = tuple((check_name(name), check_literal(value)) for name, value in tree.properties)
+    bound = replace(tree, event_types=types, where=where, properties=literals)
+    return BoundSubscription(bound, sides.view, tuple(binding.operators), tuple(binding.variables), given)
+
+
+def bind_value(formula: str | Expression, scope: Scope) -> ValueFormula:
+    """Return the value formula of a text or tree; raises ParseError, BindError or TooLarge."""
+    tree = parse_expression(formula) if isinstance(formula, str) else formula
+    with _shown_in(formula if isinstance(formula, str) else None):
+        check_size(tree)
+        root = _Binding(scope).value(tree)
+    return ValueFormula(root, tuple(dict.fromkeys(syntax.names_of(root))))
+
+
+def bind_condition(formula: str | Node, scope: Scope) -> ConditionFormula:
+    """Return the condition formula of a text or tree; raises ParseError, BindError or TooLarge."""
+    tree = parse_condition(formula) if isinstance(formula, str) else formula
+    with _shown_in(formula if isinstance(formula, str) else None):
+        check_size(tree)
+        root = _Binding(scope).condition(tree)
+    return ConditionFormula(root, tuple(dict.fromkeys(syntax.names_of(root))))
+
+
+@contextmanager
+def _shown_in(text: str | None) -> Iterator[None]:
+    """Let errors of the block show the place in a text."""
+    try:
+        yield
     except LanguageError as error:
-        if text is not None and error.span is not None:
+        if text is not None and error.span is not None and not error.text:
             error.text = text
         raise
 
 
-def _view(subscription: Subscription, schema: Schema) -> View:
-    for at, name in enumerate(subscription.event_types):
-        if name not in schema.event_types:
-            spans = subscription.event_type_spans
-            message = str(UnknownEventType(name, schema.event_types))
-            raise BindError(message, span=spans[at] if at < len(spans) else None)
-    return schema.view(subscription.event_types)
-
-
 class _Binding:
-    """The work of binding one subscription."""
+    """The work of binding one condition or value."""
 
-    def __init__(self, schema: Schema, view: View) -> None:
-        self.schema, self.view = schema, view
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
         self.operators: dict[str, None] = {}
-        self.variables: dict[str, None] = {}
-        self.constrained: dict[str, Span | None] = {}  # variables that constraints use
+        self.variables: dict[str, Domain] = dict(scope.variables or {})
+        self.calls: dict[OperatorCall, OperatorCall] = {}  # of operators, as written -> bound
 
-    def bind(self, subscription: Subscription) -> BoundSubscription:
-        where = self.node(subscription.where)
-        for name, span in self.constrained.items():
-            if name not in self.variables:
-                raise BindError(
-                    f"?{name} has no value: it must be an argument of an operator, such as f(?{name})", span=span
-                )
-        check_variables(where)
-        bound = replace(
-            subscription,
-            event_types=tuple(dict.fromkeys(subscription.event_types)),
-            where=where,
-            properties=tuple((check_name(name), check_literal(value)) for name, value in subscription.properties),
-        )
-        return BoundSubscription(bound, self.view, tuple(self.operators), tuple(self.variables))
+    def condition(self, tree: Node) -> Node:
+        """Return a whole condition, in which calls of operators give variables their values."""
+        calls = [leaf for leaf in syntax.leaves(tree) if isinstance(leaf, OperatorCall)]
+        self.calls = {call: self._operator_call(call) for call in calls if self._function(call) is None}
+        bound = self.node(tree)
+        check_variables(bound, frozenset(self.scope.variables or ()))
+        return bound
 
     # --- conditions ---------------------------------------------------------------------------------------------------
 
@@ -94,43 +157,73 @@ class _Binding:
             case syntax.Not(part):
                 return syntax.Not(self.node(part))
             case Predicate():
-                return self.predicate(node)
+                return self._predicate(node)
+            case Comparison():
+                return self._comparison(node)
             case OperatorCall():
-                return self.operator_call(node)
-            case Constraint():
-                self.constraint(node)
-                return node
+                return self._call_as_condition(node)
 
-    def predicate(self, predicate: Predicate) -> Predicate:
-        attribute = self.attribute(predicate.attribute, predicate.attribute_span or predicate.span)
+    def _predicate(self, predicate: Predicate) -> Predicate:
+        attribute = self._attribute(predicate.attribute, predicate.attribute_span or predicate.span)
         check_offered(predicate, attribute)
-        return replace(predicate, operand=canonical_operand(predicate, attribute))
+        operand = canonical_operand(predicate, attribute)
+        return replace(
+            predicate, attribute=attribute.name, operand=operand, domain=attribute.domain, multiple=attribute.multiple
+        )
 
-    def attribute(self, name: str, span: Span | None) -> ViewAttribute:
-        """Return the attribute as the view has it."""
-        found = self.view.attributes.get(name)
-        if found is None:
-            raise BindError(self._unknown(name), span=span)
-        return found
+    def _comparison(self, comparison: Comparison) -> Comparison:
+        left, right = self._side(comparison.left, comparison), self._side(comparison.right, comparison)
+        left, right = _adapted(left, domain_of(right)), _adapted(right, domain_of(left))
+        domain = comparing_domain(domain_of(left), domain_of(right))
+        if domain is None:
+            message = f"{said(domain_of(left))} cannot be compared with {said(domain_of(right))}"
+            raise BindError(message, span=comparison.span)
+        if comparison.op not in _EQUALITY and not is_ordered(domain):
+            message = f"{said(domain_of(left))} has no order that {render(comparison)} could ask about"
+            raise BindError(f"{message}; compare by = or !=", span=comparison.span)
+        return replace(comparison, left=left, right=right, domain=domain)
 
-    def _unknown(self, name: str) -> str:
-        if name not in self.schema.attributes:
-            return f"there is no attribute {name!r}{did_you_mean(nearest(name, self.view.attributes))}"
-        types = [entry.name for entry in self.schema.event_types.values() if entry.get(name) is not None]
-        if not types:
-            return f"no event type has the attribute {name!r} yet"
-        asked = ", ".join(sorted(self.view.event_types))
-        return f"events of type {asked} have no attribute {name!r}; those of type {', '.join(types)} have"
+    def _side(self, tree: Expression, comparison: Comparison) -> Expression:
+        """Return one side of a comparison; a lone name that is not known may be a text without its quotes."""
+        try:
+            return self.value(tree)
+        except BindError as error:
+            if isinstance(tree, syntax.AttributeValue) and not self._knows(tree.name):
+                message = f"{error.message}. Text goes in single quotes: '{tree.name}'"
+                raise BindError(message, span=tree.span or comparison.span) from None
+            raise
 
-    # --- operators, variables and constraints -------------------------------------------------------------------------
+    def _call_as_condition(self, call: OperatorCall) -> OperatorCall:
+        if call in self.calls:
+            return replace(self.calls[call], span=call.span)
+        function = self._function(call)
+        if function is None:
+            raise BindError(f"{call.name} is an operator; none can be called within a formula", span=call.span)
+        arguments = self._arguments(call, function)
+        if function.returns.kind != "boolean":
+            message = f"{function.name} gives {said(function.returns)}, which is no condition; compare it"
+            raise BindError(message, span=call.span)
+        return replace(call, arguments=arguments, function=function)
 
-    def operator_call(self, call: OperatorCall) -> OperatorCall:
+    def _operator_call(self, call: OperatorCall) -> OperatorCall:
+        """Return a call of an operator with canonical arguments, and learn the domains of its variables."""
+        if self.scope.operators is None:
+            raise BindError(f"there is no function {call.name} here", span=call.span)
+        folded = replace(call, arguments=tuple(self._operator_argument(call, each) for each in call.arguments))
+        bound = self.scope.operators.bind_call(folded, self.scope.attributes)
         self.operators[check_name(call.name)] = None
-        return replace(call, arguments=tuple(self._argument(call, argument) for argument in call.arguments))
+        for name, domain in self.scope.operators.variable_domains(bound).items():
+            known = self.variables.get(name, domain)
+            common = common_domain(known, domain)
+            if common is None:
+                raise BindError(
+                    f"?{name} is {known.kind} elsewhere, and {domain.kind} in {render(call)}", span=call.span
+                )
+            self.variables[name] = common
+        return bound
 
-    def _argument(self, call: OperatorCall, argument: Expression) -> Expression:
+    def _operator_argument(self, call: OperatorCall, argument: Expression) -> Expression:
         if isinstance(argument, syntax.Variable):
-            self.variables[argument.name] = None
             return argument
         value = fold(argument)
         if value is None:
@@ -138,55 +231,158 @@ class _Binding:
             if isinstance(argument, syntax.AttributeValue):
                 message += f". Text goes in single quotes: '{argument.name}'"
             raise BindError(message, span=getattr(argument, "span", None) or call.span)
-        return Constant(check_literal(value), span=getattr(argument, "span", None))
+        return syntax.Constant(check_literal(value), span=getattr(argument, "span", None))
 
-    def constraint(self, constraint: Constraint) -> None:
-        """Check a value constraint: variables and constants only."""
-        if isinstance(constraint.left, syntax.AttributeValue) and isinstance(constraint.right, syntax.AttributeValue):
-            name, span = constraint.right.name, constraint.right.span or constraint.span
-            message = f"compare an attribute with a constant; {name} is a name. Text goes in single quotes: '{name}'"
-            raise BindError(message, span=span)
-        self._expression(constraint.left, constraint)
-        self._expression(constraint.right, constraint)
+    # --- values -------------------------------------------------------------------------------------------------------
 
-    def _expression(self, tree: Expression, constraint: Constraint) -> None:
+    def value(self, tree: Expression) -> Expression:
+        """Return an expression with the domains of its parts."""
+        constant = self._folded(tree)
+        if constant is not None:
+            return constant
         match tree:
-            case Constant():
-                check_literal(tree.value)
-            case syntax.Variable(name):
-                self.constrained.setdefault(name, tree.span)
+            case syntax.AttributeValue(name):
+                attribute = self._attribute(name, tree.span)
+                if attribute.multiple:
+                    message = f"{name} may have several values, so it has no one value; ask about it: {name} contains …"
+                    raise BindError(message, span=tree.span)
+                return replace(tree, name=attribute.name, domain=attribute.domain)
+            case syntax.Variable():
+                return self._variable(tree)
             case syntax.Negative(part):
-                self._expression(part, constraint)
-            case syntax.Arithmetic(_, left, right):
-                self._expression(left, constraint)
-                self._expression(right, constraint)
+                bound = self._number(part, "-")
+                return replace(tree, part=bound, domain=plain_number(domain_of(bound)))
+            case syntax.Arithmetic(op, left, right):
+                first, second = self._number(left, op), self._number(right, op)
+                domain = arithmetic_domain(op, domain_of(first), domain_of(second))
+                return replace(tree, left=first, right=second, domain=domain)
             case syntax.Case():
-                self._case(tree, constraint)
-            case syntax.AttributeValue():
-                message = (
-                    f"compare an attribute with a constant, such as: {tree.name} < 100; here it stands in a formula"
+                return self._case(tree)
+            case syntax.Call():
+                function = self._function(tree)
+                if function is None:
+                    raise BindError(f"there is no function {self._called(tree)} here", span=tree.span)
+                return replace(
+                    tree, arguments=self._arguments(tree, function), function=function, domain=function.returns
                 )
-                raise BindError(message, span=tree.span or constraint.span)
-            case syntax.Call(name):
-                message = f"a value constraint has variables and constants only; {name} is a function"
-                raise BindError(message, span=tree.span or constraint.span)
-
-    def _case(self, tree: syntax.Case, constraint: Constraint) -> None:
-        for when, then in tree.branches:
-            self._when(when, constraint)
-            self._expression(then, constraint)
-        if tree.otherwise is not None:
-            self._expression(tree.otherwise, constraint)
-
-    def _when(self, node: Node, constraint: Constraint) -> None:
-        match node:
-            case syntax.And(parts) | syntax.Or(parts):
-                for part in parts:
-                    self._when(part, constraint)
-            case syntax.Not(part):
-                self._when(part, constraint)
-            case Constraint():
-                self.constraint(node)
             case _:
-                message = f"a value constraint has variables and constants only; {render(node)} is about the event"
-                raise BindError(message, span=node.span or constraint.span)
+                raise AssertionError(f"a constant that does not fold: {tree}")
+
+    def _folded(self, tree: Expression) -> syntax.Constant | None:
+        try:
+            value = fold(tree)
+        except LanguageError as error:
+            raise BindError(f"{render(tree)} has no value: {error.message}", span=_place(tree)) from None
+        if value is None:
+            return None
+        return syntax.Constant(check_literal(value), _place(tree), domain_of_literal(value))
+
+    def _variable(self, variable: syntax.Variable) -> syntax.Variable:
+        if self.scope.variables is None and self.scope.operators is None:
+            raise BindError(f"?{variable.name} is a variable, and there are none here", span=variable.span)
+        if variable.name not in self.variables:
+            hint = did_you_mean(nearest(variable.name, self.variables))
+            message = f"?{variable.name} has no value here{hint}"
+            if self.scope.operators is not None:
+                message = (
+                    f"?{variable.name} has no value: it must be an argument of an operator, such as f(?{variable.name})"
+                )
+            raise BindError(message, span=variable.span)
+        return replace(variable, domain=self.variables[variable.name])
+
+    def _number(self, tree: Expression, op: str) -> Expression:
+        bound = self.value(tree)
+        if not is_numeric(domain_of(bound)):
+            message = f"{render(tree)} is {said(domain_of(bound))}, and `{op}` takes numbers"
+            raise BindError(message, span=_place(tree))
+        return bound
+
+    def _case(self, tree: syntax.Case) -> syntax.Case:
+        branches = tuple((self._when(when), self.value(then)) for when, then in tree.branches)
+        otherwise = None if tree.otherwise is None else self.value(tree.otherwise)
+        results = [then for _, then in branches] + ([] if otherwise is None else [otherwise])
+        domain = domain_of(results[0])
+        for result in results[1:]:
+            common = common_domain(domain, domain_of(result))
+            if common is None:
+                message = f"this branch is {said(domain_of(result))}, and an earlier one is {said(domain)}"
+                raise BindError(f"{message}; they must agree", span=_place(result))
+            domain = common
+        return replace(tree, branches=branches, otherwise=otherwise, domain=domain)
+
+    def _when(self, node: Node) -> Node:
+        """Return the condition of a case, which calls no operators: what they find belongs to the whole condition."""
+        inner = _Binding(replace(self.scope, operators=None, variables=self.variables))
+        return inner.condition(node)
+
+    # --- names and functions ------------------------------------------------------------------------------------------
+
+    def _knows(self, name: str) -> bool:
+        return self.scope.aliases.get(name, name) in self.scope.attributes
+
+    def _attribute(self, name: str, span: Span | None) -> ViewAttribute:
+        known = self.scope.aliases.get(name, name)
+        found = self.scope.attributes.get(known)
+        if found is None:
+            unknown = self.scope.unknown or self._unknown
+            raise BindError(unknown(name), span=span)
+        return found if found.name == known else replace(found, name=known)
+
+    def _unknown(self, name: str) -> str:
+        hint = did_you_mean(nearest(name, [*self.scope.aliases, *self.scope.attributes]))
+        return f"there is no attribute {name!r} here{hint}"
+
+    def _function(self, call: syntax.Call | OperatorCall) -> Function | None:
+        first = call.arguments[0].value if call.arguments and isinstance(call.arguments[0], syntax.Constant) else None
+        return self.scope.resolve(call.name, first)
+
+    @staticmethod
+    def _called(call: syntax.Call) -> str:
+        first = call.arguments[0].value if call.arguments and isinstance(call.arguments[0], syntax.Constant) else None
+        return f"{call.name}({shown(first)}, …)" if isinstance(first, str) else call.name
+
+    def _arguments(self, call: syntax.Call | OperatorCall, function: Function) -> tuple[Expression, ...]:
+        arguments = call.arguments[function.leading :]
+        if len(arguments) != len(function.parameters):
+            wanted = f"{len(function.parameters)} argument{'' if len(function.parameters) == 1 else 's'}"
+            raise BindError(f"{function.name} takes {wanted}; here it has {len(arguments)}", span=call.span)
+        pairs = zip(arguments, function.parameters, strict=True)
+        bound = tuple(self._argument(call, written, parameter) for written, parameter in pairs)
+        return (*call.arguments[: function.leading], *bound)
+
+    def _argument(self, call: syntax.Call | OperatorCall, written: Expression, parameter: Domain) -> Expression:
+        bound = self.value(written)
+        found = domain_of(bound)
+        fits = kind_of(found) == kind_of(parameter)
+        if fits and is_numeric(parameter):
+            fits = numeric_type(parameter) != "int" or numeric_type(found) == "int"
+        if not fits:
+            message = f"{call.name} takes {said(parameter)} here; {render(written)} is {said(found)}"
+            raise BindError(message, span=_place(written) or call.span)
+        return bound
+
+
+def _adapted(side: Expression, other: Domain) -> Expression:
+    """Return a constant text as a value of the domain that it is compared with, where it is one."""
+    if isinstance(side, syntax.Constant) and isinstance(side.value, str) and is_text_like(other):
+        try:
+            return replace(side, value=other.admit(side.value), domain=other)
+        except BadValue:
+            return side
+    return side
+
+
+def _place(tree: Expression) -> Span | None:
+    """Return where an expression stood: from its first part with a place to its last."""
+    spans = [span for part in _parts(tree) if (span := getattr(part, "span", None)) is not None]
+    return Span(min(span.start for span in spans), max(span.end for span in spans)) if spans else None
+
+
+def _parts(tree: Expression) -> list[Expression]:
+    match tree:
+        case syntax.Negative(part):
+            return _parts(part)
+        case syntax.Arithmetic(_, left, right):
+            return _parts(left) + _parts(right)
+        case _:
+            return [tree]

@@ -60,7 +60,7 @@ def children(node: Tree) -> tuple[Tree, ...]:
             return (part,)
         case syntax.OperatorCall(arguments=arguments) | syntax.Call(arguments=arguments):
             return arguments
-        case syntax.Constraint(left=left, right=right) | syntax.Arithmetic(left=left, right=right):
+        case syntax.Comparison(left=left, right=right) | syntax.Arithmetic(left=left, right=right):
             return left, right
         case syntax.Case(branches, otherwise):
             inner: list[Tree] = [part for branch in branches for part in branch]

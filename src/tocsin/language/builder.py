@@ -271,7 +271,7 @@ class Formula:
         return f"<formula {render(self.expression)}>"
 
     def _compared(self, op: Op, other: object) -> Condition:
-        return Condition(syntax.Constraint(self.expression, op, _expression(other)))
+        return Condition(syntax.Comparison(self.expression, op, _expression(other)))
 
     def __eq__(self, other: Any) -> Condition:  # type: ignore[override]
         return self._compared(Op.EQ, other)

@@ -17,7 +17,7 @@ from tocsin.language.syntax import (
     And,
     Box,
     Constant,
-    Constraint,
+    Comparison,
     Literal,
     Node,
     Not,
@@ -48,15 +48,17 @@ class Converter(ValueConverter):
         spans: tuple[Span, ...] = ()
         where: Node = ALWAYS
         properties: tuple[tuple[str, Literal], ...] = ()
+        places: tuple[Span, ...] = ()
         for child in self.branches(tree):
             if child.data == "types":
                 types = tuple(self.name(leaf) for leaf in self.leaves(child))
                 spans = tuple(span_of(leaf) for leaf in child.children)
             elif child.data == "properties":
                 properties = self._properties(child)
+                places = tuple(map(span_of, self.branches(child)))
             else:
                 where = self.condition(child)
-        return Subscription(types, where, properties, event_type_spans=spans)
+        return Subscription(types, where, properties, event_type_spans=spans, property_spans=places)
 
     def _properties(self, tree: Branch) -> tuple[tuple[str, Literal], ...]:
         found: dict[str, Literal] = {}
@@ -124,7 +126,7 @@ class Converter(ValueConverter):
             return self._predicate(tree, left, op, self.literal(right, depth), right)
         if right.data == "name" and is_constant(left):
             return self._predicate(tree, right, _TURNED[op], self.literal(left, depth), left)
-        return Constraint(self.value(left, depth + 1), op, self.value(right, depth + 1), span=span_of(tree))
+        return Comparison(self.value(left, depth + 1), op, self.value(right, depth + 1), span=span_of(tree))
 
     def _check_two_names(self, tree: Branch, left: Branch, right: Branch) -> None:
         """Raise where the right name was most likely meant as a text or as SQL's null."""
@@ -217,8 +219,8 @@ class Converter(ValueConverter):
         span = span_of(tree)
         if tree.data == "between":
             low, high = (Constant(self.literal(operand, depth)) for operand in operands)
-            return And((Constraint(variable, Op.GE, low, span=span), Constraint(variable, Op.LE, high, span=span)))
+            return And((Comparison(variable, Op.GE, low, span=span), Comparison(variable, Op.LE, high, span=span)))
         members = [Constant(member) for member in self.values(operands[0], depth)]
         self.count(tree, 3 * len(members))
-        parts = tuple(Constraint(variable, Op.EQ, member, span=span) for member in members)
+        parts = tuple(Comparison(variable, Op.EQ, member, span=span) for member in members)
         return parts[0] if len(parts) == 1 else Or(parts)

@@ -1,35 +1,43 @@
-"""Why an event does, or does not, satisfy a subscription.
+"""Why an event, or offer, and a subscription match, or do not.
 
-Follows semantics.py node by node, keeping what it found: each predicate with the actual values and whether it held.
-For an event that does not match, `changes` is a smallest set of predicates that would have to come out otherwise: the
-near miss.
+Follows semantics.py node by node, keeping what it found: each predicate with the actual values, each comparison with the
+values of what it mentions, each call with what its operator found, and whether it held or failed; the offer's rules as
+parts beside the subscriber's condition. For a match, variables have the first values that satisfy everything; for a miss,
+those with which the fewest conditions would have to come out otherwise: these are its `changes`, the near miss. Operators
+are asked once for each call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
+from itertools import islice
 
+from tocsin.errors import FormulaFailed
 from tocsin.language.bind import BoundSubscription
+from tocsin.language.formula import NO_OPERATORS, Operators
+from tocsin.language.offer import Offer
 from tocsin.language.render import render
-from tocsin.language.semantics import holds
-from tocsin.language.syntax import And, Node, Not, Op, Or, Predicate, Subscription
-from tocsin.schema import EVENT_TYPE, Event, Value, View
+from tocsin.language.semantics import Situation, Verdict, branches, choices, decide, holds, satisfying, situation_of
+from tocsin.language.syntax import And, Node, Not, Op, OperatorCall, Or, Predicate, names_of
+from tocsin.language.variables import bound_in, variables_of
+from tocsin.schema import EVENT_TYPE, Domain, Event, Value, ViewAttribute
 
+HIDDEN_RULE = "a rule of the offer"
+_TRIED = 1_000  # choices of values among which the nearest miss is looked for
 _TOLD = 100  # bindings of a call that JSON tells
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A node of the expression, negation moved inwards, with what came of it.
+    """A node of a condition, negation moved inwards, with what came of it.
 
-    `condition` is the text of a predicate (with its `not`), or "and" / "or" for a node with parts. `actual` are the
-    event's values of the predicate's attribute: None where it is not bound. Of calls and value constraints,
-    `variables` are the values that their variables have here; of calls, `found` is all that the operator found, and
-    `failure` why it has no answer (operators/explanation.py). Where a condition is about several names, some of them
-    the subscriber's own, `values` are theirs (symmetric/two_sided.py).
+    `condition` is the text of a leaf (with its `not`), or "and" / "or" for a node with parts. `actual` are the event's
+    values of a predicate's attribute: None where it is not bound. Of comparisons, `values` are those of the names that
+    they mention, `variables` those of variables; of calls, `found` is all that the operator found. `failure` says why
+    there is no answer. `side` is "offer" for the rules of an offer.
     """
 
     condition: str
@@ -41,6 +49,7 @@ class Outcome:
     found: tuple[Mapping[str, Value], ...] | None = None
     failure: str | None = None
     values: Mapping[str, Value] | None = None
+    side: str | None = None
 
     @property
     def note(self) -> str:
@@ -50,14 +59,14 @@ class Outcome:
         if self.found is not None:
             more = ", …" if len(self.found) > 5 else ""
             return f"found {'; '.join(map(_shown_variables, self.found[:5])) or 'nothing'}{more}"
-        if self.variables is not None:
-            return _shown_variables(self.variables)
-        if self.values is not None:
-            return ", ".join(f"{name} is {_shown_value(value)}" for name, value in self.values.items())
+        if self.variables is not None or self.values is not None:
+            told = [_shown_variables(self.variables)] if self.variables else []
+            told += [f"{name} is {_shown_value(value)}" for name, value in (self.values or {}).items()]
+            return ", ".join(told)
         return "" if self.attribute is None else f"{self.attribute} {_shown_values(self.actual)}"
 
     def __str__(self) -> str:
-        mark = "✓" if self.held else "✗"
+        mark = "✓" if self.held else "✗" if self.failure is None else "!"
         return f"{mark} {self.condition}   ({self.note})" if self.note else f"{mark} {self.condition}"
 
     def as_json(self) -> dict[str, object]:
@@ -65,13 +74,15 @@ class Outcome:
         if self.attribute is None:
             more: dict[str, object] = {"parts": [part.as_json() for part in self.parts]} if self.parts else {}
             if self.variables is not None:
-                more["variables"] = _plain_variables(self.variables)
+                more["variables"] = plain_values(self.variables)
             if self.found is not None:
-                more["found"] = [_plain_variables(each) for each in self.found[:_TOLD]]
+                more["found"] = [plain_values(each) for each in self.found[:_TOLD]]
             if self.failure is not None:
                 more["failure"] = self.failure
             if self.values is not None:
-                more["values"] = _plain_variables(self.values)
+                more["values"] = plain_values(self.values)
+            if self.side is not None:
+                more["side"] = self.side
             return {"condition": self.condition, "held": self.held, **more}
         actual = None if self.actual is None else [_plain(value) for value in self.actual]
         return {"condition": self.condition, "held": self.held, "attribute": self.attribute, "actual": actual}
@@ -79,31 +90,53 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The answer for one subscription and one event, with its reasons."""
+    """The answer for one pair, with its reasons.
+
+    Of a match, `bindings` are the values of variables that satisfy it. `computed` are the values of an offer's computed
+    attributes for this subscriber. `failure` says why there is no answer.
+    """
 
     matched: bool
     root: Outcome
     changes: tuple[Outcome, ...]  # what would have to come out otherwise; empty for a match
-    variables: Mapping[str, Value] = field(default_factory=dict)  # values that satisfy it, where operators found some
+    bindings: tuple[Mapping[str, Value], ...] = ()
+    computed: Mapping[str, Value | None] = field(default_factory=dict)
+    failure: str | None = None
 
     @classmethod
-    def of(cls, root: Outcome, variables: Mapping[str, Value] | None = None) -> Explanation:
+    def of(cls, root: Outcome, verdict: Verdict | None = None) -> Explanation:
         """Return the explanation that an outcome is."""
-        return cls(root.held, root, () if root.held else _changes(root), (variables or {}) if root.held else {})
+        changes = () if root.held else _changes(root)
+        if verdict is None:
+            return cls(root.held, root, changes, failure=root.failure)
+        return cls(verdict.matched, root, changes, verdict.bindings, verdict.computed, verdict.failure)
 
     def as_json(self) -> dict[str, object]:
         """Return the explanation as JSON has it."""
+        more: dict[str, object] = {}
+        if self.bindings:
+            more["bindings"] = [plain_values(each) for each in self.bindings]
+        if self.computed:
+            more["computed"] = plain_values(self.computed)
+        if self.failure is not None:
+            more["failure"] = self.failure
         return {
             "matched": self.matched,
             "outcome": self.root.as_json(),
             "changes": [change.as_json() for change in self.changes],
-            **({"variables": _plain_variables(self.variables)} if self.variables else {}),
+            **more,
         }
 
     def __str__(self) -> str:
         lines = ["matches" if self.matched else "does not match"]
-        if self.variables:
-            lines[0] += f", with {_shown_variables(self.variables)}"
+        if self.bindings:
+            lines[0] += f", with {_shown_variables(self.bindings[0])}"
+        if self.failure is not None:
+            lines[0] += f": {self.failure}"
+        lines += [
+            f"computed: {name} {'is absent' if value is None else f'= {_shown_value(value)}'}"
+            for name, value in self.computed.items()
+        ]
         lines += [f"{'  ' * depth}{outcome}" for depth, outcome in _walk(self.root, 1)]
         if self.changes:
             lines.append("to match, it would take:")
@@ -111,18 +144,58 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain(subscription: BoundSubscription, event: Event) -> Explanation:
-    """Return whether the event satisfies the subscription, and why."""
-    tree = subscription.subscription
-    return Explanation.of(with_types(tree, event, _outcome(tree.where, event, subscription.view, negated=False)))
+def explain(
+    subscription: BoundSubscription,
+    event: Event,
+    operators: Operators = NO_OPERATORS,
+    *,
+    reveal_rules: bool = True,
+) -> Explanation:
+    """Return whether the event, or offer, and the subscription match, and why.
+
+    What the rules of an offer say is its publisher's: without `reveal_rules` only whether they held is told.
+    """
+    asked = _Remembered(operators)
+    verdict = decide(subscription, event, asked)
+    situation = situation_of(subscription, event, asked)
+    types = [_type_outcome(subscription.subscription.event_types, event)] if subscription.subscription.event_types else []
+    rules = [
+        _rule_outcome(rule.root, situation, reveal=reveal_rules)
+        for rule in (event.rules if isinstance(event, Offer) else ())
+    ]
+    failures = [
+        Outcome(f"{name} is computed", False, failure=error.reason, side="offer")
+        for name, error in situation.failed.items()
+    ]
+    where = _best(subscription.subscription.where, situation, verdict)
+    before = (*types, *rules, *failures)
+    root = combined((*before, where), conjunction=True) if before else where
+    return Explanation.of(root, verdict)
 
 
-def with_types(tree: Subscription, event: Event, where: Outcome) -> Outcome:
-    """Return the outcome of a whole subscription: of its condition, and of its event types where it names some."""
-    if not tree.event_types:
-        return where
-    types = _type_outcome(tree.event_types, event)
-    return Outcome("and", types.held and where.held, parts=(types, where))
+class _Remembered:
+    """Operators that are asked once about each call and event."""
+
+    def __init__(self, operators: Operators) -> None:
+        self._operators = operators
+        self._known: dict[OperatorCall, Sequence[Mapping[str, Value]] | FormulaFailed] = {}
+
+    def bind_call(self, call: OperatorCall, attributes: Mapping[str, ViewAttribute]) -> OperatorCall:
+        return self._operators.bind_call(call, attributes)
+
+    def variable_domains(self, call: OperatorCall) -> Mapping[str, Domain]:
+        return self._operators.variable_domains(call)
+
+    def solutions(self, call: OperatorCall, event: Event) -> Sequence[Mapping[str, Value]]:
+        if call not in self._known:
+            try:
+                self._known[call] = self._operators.solutions(call, event)
+            except FormulaFailed as error:
+                self._known[call] = error
+        found = self._known[call]
+        if isinstance(found, FormulaFailed):
+            raise found
+        return found
 
 
 def _type_outcome(event_types: tuple[str, ...], event: Event) -> Outcome:
@@ -130,28 +203,68 @@ def _type_outcome(event_types: tuple[str, ...], event: Event) -> Outcome:
     return Outcome(condition, bool(set(event_types) & set(event.types)), EVENT_TYPE, event.types)
 
 
-def _outcome(node: Node, event: Event, view: View, *, negated: bool) -> Outcome:
+def _rule_outcome(rule: Node, situation: Situation, *, reveal: bool) -> Outcome:
+    try:
+        held, failure = bool(satisfying(rule, situation)), None
+    except FormulaFailed as error:
+        held, failure = False, error.reason
+    if not reveal:
+        return Outcome(HIDDEN_RULE, held, failure=None if failure is None else "it could not be decided", side="offer")
+    leaf = _leaf_outcome(rule, situation, negated=False)
+    return replace(leaf, condition=f"the offer's rule {render(rule)}", held=held, failure=failure, side="offer")
+
+
+def _best(where: Node, situation: Situation, verdict: Verdict) -> Outcome:
+    """Return the outcome of a condition for the values of variables with which it holds, or nearly does."""
+    tried = (
+        _outcome(where, situation.given(*choice), negated=False)
+        for branch in branches(where)
+        for choice in choices(branch, situation)
+    )
+    if verdict.bindings:
+        return _outcome(where, situation.given(verdict.bindings[0], {}), negated=False)
+    listed = list(islice(tried, _TRIED))
+    return next((one for one in listed if one.held), None) or min(listed, key=lambda one: len(_changes(one)))
+
+
+def _outcome(node: Node, situation: Situation, *, negated: bool) -> Outcome:
     match node:
-        case Not(part):
-            return _outcome(part, event, view, negated=not negated)
+        case Not(part) if not bound_in(part) - {name[1:] for name in situation.row}:
+            return _outcome(part, situation, negated=not negated)
         case And(parts) | Or(parts):
-            outcomes = tuple(_outcome(part, event, view, negated=negated) for part in parts)
+            outcomes = tuple(_outcome(part, situation, negated=negated) for part in parts)
             return combined(outcomes, conjunction=isinstance(node, And) != negated)
         case _:
-            return leaf_outcome(node, event, held=holds(node, event, view, negated=negated), negated=negated)
+            return _leaf_outcome(node, situation, negated=negated)
 
 
 def combined(parts: tuple[Outcome, ...], *, conjunction: bool) -> Outcome:
     """Return the outcome of a node with parts."""
     held = all(part.held for part in parts) if conjunction else any(part.held for part in parts)
-    return Outcome("and" if conjunction else "or", held, parts=parts)
+    failures = [part.failure for part in parts if part.failure is not None]
+    refused = any(not part.held and part.failure is None for part in parts)
+    failure = failures[0] if failures and not held and not (conjunction and refused) else None
+    return Outcome("and" if conjunction else "or", held, parts=parts, failure=failure)
 
 
-def leaf_outcome(node: Node, event: Event, *, held: bool, negated: bool) -> Outcome:
-    """Return the outcome of a node without parts, with the event's values where it is about an attribute."""
-    attribute = node.attribute if isinstance(node, Predicate) else None
-    actual = None if attribute is None else event.values.get(attribute)
-    return Outcome(render(Not(node) if negated else node), held, attribute, actual)
+def _leaf_outcome(node: Node, situation: Situation, *, negated: bool) -> Outcome:
+    """Return the outcome of a node without parts, with the values of what it mentions."""
+    failure = None
+    try:
+        held = holds(node, situation, negated=negated)
+    except FormulaFailed as error:
+        held, failure = False, error.reason
+    text = render(Not(node) if negated else node)
+    if isinstance(node, Predicate) and failure is None:
+        return Outcome(text, held, node.attribute, situation.row.get(node.attribute))
+    row = situation.row
+    names = dict.fromkeys(names_of(node))
+    variables = {name[1:]: row[name][0] for name in names if name.startswith("?") and name in row}
+    values = {name: row[name][0] for name in names if not name.startswith("?") and len(row.get(name, ())) == 1}
+    found = None
+    if isinstance(node, OperatorCall) and node.function is None and failure is None and variables_of(node):
+        found = tuple(situation.solutions(node))
+    return Outcome(text, held, variables=variables or None, found=found, failure=failure, values=values or None)
 
 
 def _changes(outcome: Outcome) -> tuple[Outcome, ...]:
@@ -186,8 +299,9 @@ def _shown_variables(variables: Mapping[str, Value]) -> str:
     return ", ".join(f"?{name} = {_shown_value(value)}" for name, value in variables.items())
 
 
-def _plain_variables(variables: Mapping[str, Value]) -> dict[str, object]:
-    return {name: _plain(value) for name, value in variables.items()}
+def plain_values(values: Mapping[str, Value | None]) -> dict[str, object]:
+    """Return values by name as JSON has them."""
+    return {name: None if value is None else _plain(value) for name, value in values.items()}
 
 
 def _plain(value: Value) -> object:

@@ -1,25 +1,32 @@
-"""Formulas: value expressions and conditions with their types, ready to be computed.
+"""Formulas: what value expressions and conditions may speak of, and what is made of them.
 
     case when years_ncd > 7 then 900 else base * (1 + age / 100) end
     age >= 40 and years_ncd >= 3 and price <= 0.1 * income
 
-The text and its tree are those of every expression (parse.py, syntax.py, render.py). formula_bind.py makes a Formula of
-a tree by checking it against a Scope: which names and variables there are, of which domains, and which functions may be
-called. formula_semantics.py defines what a formula means for one row of values; formula_vector.py computes it for many
-rows at once, and is tested against the definition.
-
-The typed nodes below differ from those of syntax.py in two ways: each value knows its domain, and names, variables and
-calls are resolved. A variable `?x` is a reference named "?x".
+The tree is that of every expression (syntax.py). bind.py makes a formula of it by checking it against a Scope: which names
+and variables there are, of which domains, which functions may be called, and which operators. semantics.py defines what a
+formula means for one row of values; formula_vector.py computes it for many rows at once, and is tested against it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from tocsin.language.syntax import Expression, Node, Op, Predicate
-from tocsin.schema import BooleanDomain, Domain, NumericDomain, PointDomain, TextDomain, TimeDomain, Value
+from tocsin.errors import BindError
+from tocsin.language.syntax import Expression, Node, OperatorCall
+from tocsin.schema import (
+    BooleanDomain,
+    Domain,
+    Event,
+    NumericDomain,
+    PointDomain,
+    TextDomain,
+    TimeDomain,
+    Value,
+    ViewAttribute,
+)
 
 if TYPE_CHECKING:
     from tocsin.language.formula_columns import Column
@@ -35,20 +42,13 @@ POINT = PointDomain(name="point")
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
-    """What a function computes, where that is a formula over its parameters."""
-
-    parameters: tuple[str, ...]
-    formula: ValueFormula
-
-
-@dataclass(frozen=True, slots=True)
 class Function:
     """A function that formulas may call.
 
     `scalar` takes one value per parameter and returns a value of `returns`, or None for no value; it raises
     FormulaFailed where it has none to give. It is never given an absent argument: the result is absent then. `bulk`,
-    where there is one, does the same for columns, without absent rows; it may mark rows as failed.
+    where there is one, does the same for columns, without absent rows; it may mark rows as failed. The first `leading`
+    arguments of a call only choose the function.
     """
 
     name: str
@@ -56,12 +56,11 @@ class Function:
     returns: Domain
     scalar: Callable[..., Value | None] = field(compare=False)
     bulk: Callable[[Sequence[Column]], Column] | None = field(default=None, compare=False)
-    body: Body | None = field(default=None, compare=False)
+    leading: int = 0
 
 
-# Given a call's name and its leading constant argument (None where it has none): the function, and how many leading
-# arguments only chose it. None where there is no such function.
-Resolver = Callable[[str, object], "tuple[Function, int] | None"]
+# Given a call's name and its leading constant argument (None where it has none): the function; None where there is none.
+Resolver = Callable[[str, object], Function | None]
 
 
 def no_functions(_name: str, _first: object) -> None:
@@ -71,156 +70,100 @@ def no_functions(_name: str, _first: object) -> None:
 
 def functions_by_name(functions: Mapping[str, Function]) -> Resolver:
     """Return the resolver for functions that are called by their own names."""
-    return lambda name, _first: (functions[name], 0) if name in functions else None
+    return lambda name, _first: functions.get(name)
+
+
+# --- operators --------------------------------------------------------------------------------------------------------
+
+Substitution = Mapping[str, Value]  # variable -> value
+
+
+class Operators(Protocol):
+    """The operators that conditions may call: what binding and the definition ask of operators/registry.py."""
+
+    def bind_call(self, call: OperatorCall, attributes: Mapping[str, ViewAttribute]) -> OperatorCall:
+        """Return the call with canonical arguments; raises BindError. Its arguments are constants and variables."""
+
+    def variable_domains(self, call: OperatorCall) -> Mapping[str, Domain]:
+        """Return the domain of each variable of a bound call."""
+
+    def solutions(self, call: OperatorCall, event: Event) -> Sequence[Substitution]:
+        """Return every substitution of the call's variables for which it holds; raises FormulaFailed.
+
+        For a call without variables that is one empty substitution, or none.
+        """
+
+
+class _NoOperators:
+    """There are none."""
+
+    def bind_call(self, call: OperatorCall, attributes: Mapping[str, ViewAttribute]) -> OperatorCall:
+        del attributes
+        raise BindError(f"there is no operator {call.name!r} here", span=call.span)
+
+    def variable_domains(self, call: OperatorCall) -> Mapping[str, Domain]:
+        raise AssertionError(f"{call.name} was never bound")
+
+    def solutions(self, call: OperatorCall, event: Event) -> Sequence[Substitution]:
+        raise AssertionError(f"{call.name} was never bound")
+
+
+NO_OPERATORS: Operators = _NoOperators()
+
+
+# --- scopes and formulas ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a formula may speak of.
+    """What a condition or formula may speak of.
 
-    `names` gives the domain of each attribute; those in `multiple` may have several values, so only predicates can ask
-    about them. `aliases` maps names as written to names in `names`. `variables` gives the domains of `?x`; None where
-    variables make no sense.
+    `attributes` has each by the name that it has in a bound tree, `aliases` further names as written. `variables` gives the
+    domains of `?x`; None where variables make no sense. `unknown` says what is wrong with a name that is in neither.
     """
 
-    names: Mapping[str, Domain]
+    attributes: Mapping[str, ViewAttribute]
     variables: Mapping[str, Domain] | None = None
     resolve: Resolver = no_functions
     aliases: Mapping[str, str] = field(default_factory=dict)
-    multiple: frozenset[str] = frozenset()
+    operators: Operators | None = None  # None where calls of operators make no sense
+    unknown: Callable[[str], str] | None = None
+
+    @classmethod
+    def of(cls, names: Mapping[str, Domain], variables: Mapping[str, Domain] | None = None, **more: object) -> Scope:
+        """Return the scope of names with one value each."""
+        return cls({name: one_value(name, domain) for name, domain in names.items()}, variables, **more)  # type: ignore[arg-type]
 
 
-# --- values -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """A constant."""
-
-    value: Value
-    domain: Domain
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """The value of an attribute, or of a variable where the name begins with a question mark."""
-
-    name: str
-    domain: Domain
-
-
-@dataclass(frozen=True, slots=True)
-class Computed:
-    """left op right, both numeric."""
-
-    op: str
-    left: Term
-    right: Term
-    domain: Domain
-
-
-@dataclass(frozen=True, slots=True)
-class Negated:
-    part: Term
-    domain: Domain
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The first branch whose condition holds; else `otherwise`; else no value."""
-
-    branches: tuple[tuple[Test, Term], ...]
-    otherwise: Term | None
-    domain: Domain
-
-
-@dataclass(frozen=True, slots=True)
-class Invoked:
-    """A function's result."""
-
-    function: Function
-    arguments: tuple[Term, ...]
-    domain: Domain
-
-
-Term = Given | Reference | Computed | Negated | Choice | Invoked
-
-
-# --- conditions -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Satisfies:
-    """A predicate of the language about an attribute or variable, its operand canonical."""
-
-    name: str
-    predicate: Predicate
-    domain: Domain
-    multiple: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """left op right, compared as values of `domain` (of no domain in particular for numbers)."""
-
-    left: Term
-    op: Op
-    right: Term
-    domain: Domain
-
-
-@dataclass(frozen=True, slots=True)
-class Every:
-    parts: tuple[Test, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Some:
-    parts: tuple[Test, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Opposite:
-    part: Test
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """What a function with a boolean result says."""
-
-    function: Function
-    arguments: tuple[Term, ...]
-
-
-Test = Satisfies | Compared | Every | Some | Opposite | Answered
-
-
-# --- whole formulas ---------------------------------------------------------------------------------------------------
+def one_value(name: str, domain: Domain) -> ViewAttribute:
+    """Return an attribute with one value."""
+    return ViewAttribute(name, domain, mandatory=False, multiple=False, ever_multiple=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ValueFormula:
-    """A formula that gives a value of `root.domain`, or none."""
+    """A formula that gives a value of its domain, or none. `names` are those it mentions, as keys, each once."""
 
-    source: Expression
-    root: Term
-    names: tuple[str, ...]  # attributes, and variables with their question marks, in the order of first mention
+    root: Expression
+    names: tuple[str, ...]
 
     @property
     def domain(self) -> Domain:
-        return self.root.domain
+        return domain_of(self.root)
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionFormula:
     """A formula that holds or does not."""
 
-    source: Node
-    root: Test
+    root: Node
     names: tuple[str, ...]
 
 
-Formula = ValueFormula | ConditionFormula
+def domain_of(bound: Expression) -> Domain:
+    """Return the domain of a bound expression's value."""
+    assert bound.domain is not None, "an expression that was not bound"
+    return bound.domain
 
 
 def is_numeric(domain: Domain) -> bool:

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.language.formula import Satisfies
 from tocsin.language.formula_columns import EXACT, Bools, Column
-from tocsin.language.formula_semantics import compare, satisfies
+from tocsin.language.semantics import compare, predicate_holds
 from tocsin.language.syntax import Op, Predicate
 from tocsin.schema import Domain, Number, TextDomain
 from tocsin.schema.domain import microseconds
@@ -33,23 +32,24 @@ _OPERATORS: dict[Op, Callable[[Any, Any], Any]] = {
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
 
-def predicate_column(test: Satisfies, column: Column, *, negated: bool) -> Bools:
+def predicate_column(predicate: Predicate, column: Column, *, negated: bool) -> Bools:
     """Return for which rows the predicate, or its negation, holds."""
-    op = test.predicate.op
+    op, domain = predicate.op, predicate.domain
+    assert domain is not None, "a predicate that was not bound"
     if op is Op.PRESENT or op is Op.ABSENT:
         present = ~column.absent
         found: Bools = present if (op is Op.PRESENT) != negated else ~present
         return found
-    if column.members is None and (arrays := _by_array(test.predicate, column)) is not None:
+    if column.members is None and (arrays := _by_array(predicate, column)) is not None:
         held: Bools = ~column.absent & (arrays != negated)
         return held
     column = coded(column)
-    if op is Op.EQ and is_told_apart_by_value(test.domain) and not test.multiple:
-        same = np.array([member == test.predicate.operand for member in column.members or ()], np.bool_)
+    if op is Op.EQ and is_told_apart_by_value(domain):
+        same = np.array([member == predicate.operand for member in column.members or ()], np.bool_)
         equal: Bools = ~column.absent & (same[column.values] != negated)
         return equal
     answers = [
-        satisfies(test.predicate, member, test.domain, multiple=test.multiple, negated=negated)
+        predicate_holds(predicate, None if member is None else (member,), negated=negated)
         for member in column.members or ()
     ]
     truth = np.array(answers, np.bool_)

@@ -5,7 +5,7 @@
 
 The template of a conjunction of comparisons with constants is remembered when such a text is first bound; a later text of
 that template gets its own constants, checked against their domains as ever. Every other text is bound in full, and
-remembered as a whole. What is wrong with a text is said by formula_bind.py alone.
+remembered as a whole. What is wrong with a text is said by bind.py alone.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tocsin.errors import LanguageError
-from tocsin.language.formula import ConditionFormula, Every, Satisfies, Scope, Test
-from tocsin.language.formula_bind import bind_condition
+from tocsin.language.bind import bind_condition
+from tocsin.language.formula import ConditionFormula, Scope
 from tocsin.language.operands import canonical_operand
-from tocsin.language.syntax import And, Node, Op, Predicate
+from tocsin.language.syntax import And, Op, Predicate
 from tocsin.schema import ViewAttribute
 from tocsin.schema.plain import Taker, taker
 
@@ -31,10 +31,9 @@ _ONE = frozenset({Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE})
 
 @dataclass(frozen=True, slots=True)
 class _Template:
-    """A bound conjunction of comparisons, whose constants are to be replaced in the order of the text."""
+    """A bound conjunction of comparisons with constants, which are to be replaced in the order of the text."""
 
-    predicates: tuple[Predicate, ...]  # as written
-    tests: tuple[Satisfies, ...]
+    predicates: tuple[Predicate, ...]
     takers: tuple[Taker, ...]  # what takes a constant that is canonical as it comes
     names: tuple[str, ...]
     is_conjunction: bool
@@ -42,27 +41,24 @@ class _Template:
     def bind(self, constants: list[Any]) -> ConditionFormula:
         """Return the condition with these constants; raises LanguageError where one is not of its domain."""
         given = iter(constants)
-        nodes: list[Node] = []
-        tests: list[Test] = []
-        for predicate, test, take in zip(self.predicates, self.tests, self.takers, strict=True):
+        nodes = []
+        for predicate, take in zip(self.predicates, self.takers, strict=True):
             if predicate.op is Op.BETWEEN:
                 low, high = next(given), next(given)
-                node = Predicate(predicate.attribute, Op.BETWEEN, (low, high))
+                node = replace(predicate, operand=(low, high))
                 plain = take(low) is not None and take(high) is not None
             else:
                 operand = next(given)
-                node = Predicate(predicate.attribute, predicate.op, operand)
+                node = replace(predicate, operand=operand)
                 plain = take(operand) is not None
-            nodes.append(node)
-            tests.append(Satisfies(test.name, node if plain else _canonical(node, test), test.domain, test.multiple))
-        if self.is_conjunction:
-            return ConditionFormula(And(tuple(nodes)), Every(tuple(tests)), self.names)
-        return ConditionFormula(nodes[0], tests[0], self.names)
+            nodes.append(node if plain else _canonical(node))
+        return ConditionFormula(And(tuple(nodes)) if self.is_conjunction else nodes[0], self.names)
 
 
-def _canonical(node: Predicate, test: Satisfies) -> Predicate:
-    attribute = ViewAttribute(node.attribute, test.domain, False, multiple=test.multiple, ever_multiple=test.multiple)
-    return Predicate(node.attribute, node.op, canonical_operand(node, attribute))
+def _canonical(node: Predicate) -> Predicate:
+    assert node.domain is not None
+    attribute = ViewAttribute(node.attribute, node.domain, False, multiple=node.multiple, ever_multiple=node.multiple)
+    return replace(node, operand=canonical_operand(node, attribute))
 
 
 class ConditionTemplates:
@@ -121,15 +117,13 @@ def _remember(kept: OrderedDict[str, Any], key: str, value: Any) -> None:
 
 def _template_of(bound: ConditionFormula) -> _Template | None:
     """Return the template of a conjunction of comparisons with constants; None for any other condition."""
-    source = bound.source.parts if isinstance(bound.source, And) else (bound.source,)
-    tests = bound.root.parts if isinstance(bound.root, Every) else (bound.root,)
-    predicates = [part for part in source if isinstance(part, Predicate) and part.op in (*_ONE, Op.BETWEEN)]
-    satisfied = [test for test in tests if isinstance(test, Satisfies)]
-    if not predicates or len(predicates) != len(source) or len(satisfied) != len(tests):
+    parts = bound.root.parts if isinstance(bound.root, And) else (bound.root,)
+    predicates = [part for part in parts if isinstance(part, Predicate) and part.op in (*_ONE, Op.BETWEEN)]
+    if not predicates or len(predicates) != len(parts):
         return None
     plain = tuple(replace(predicate, span=None, operand_span=None, attribute_span=None) for predicate in predicates)
-    takers = tuple(taker(test.domain) for test in satisfied)
-    return _Template(plain, tuple(satisfied), takers, bound.names, isinstance(bound.source, And))
+    takers = tuple(taker(predicate.domain) for predicate in predicates if predicate.domain is not None)
+    return _Template(plain, takers, bound.names, isinstance(bound.root, And))
 
 
 def template_fits(template: _Template, constants: list[Any]) -> bool:

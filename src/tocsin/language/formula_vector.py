@@ -1,4 +1,4 @@
-"""Formulas over columns: what formula_semantics.py defines, for many rows at once.
+"""Formulas over columns: what semantics.py defines, for many rows at once.
 
 Each node becomes a few NumPy operations over all rows, beside masks of absent and failed ones. Texts and the like are
 coded, so a predicate on them is computed once per distinct value. Where numbers leave what int64 and float64 hold
@@ -18,36 +18,41 @@ import numpy.typing as npt
 from tocsin.errors import FormulaFailed
 from tocsin.language import formula_compare as comparing
 from tocsin.language.formula import (
-    Answered,
-    Choice,
-    Compared,
-    Computed,
     ConditionFormula,
-    Every,
     Function,
-    Given,
-    Invoked,
-    Negated,
-    Opposite,
-    Reference,
-    Satisfies,
-    Some,
-    Term,
-    Test,
     ValueFormula,
+    domain_of,
     is_numeric,
     numeric_type,
 )
 from tocsin.language.formula_columns import EXACT, Bools, Column, absent_column, column_of, constant_column
-from tocsin.language.formula_semantics import (
+from tocsin.language.semantics import (
     DIVIDED_BY_ZERO,
     TOO_LARGE,
     Row,
-    is_true,
+    Situation,
+    holds,
+    predicate_holds,
     returned,
-    satisfies,
     typed,
     value_of,
+)
+from tocsin.language.syntax import (
+    And,
+    Arithmetic,
+    AttributeValue,
+    Call,
+    Case,
+    Comparison,
+    Constant,
+    Expression,
+    Negative,
+    Node,
+    Not,
+    OperatorCall,
+    Or,
+    Predicate,
+    Variable,
 )
 from tocsin.schema import Domain
 
@@ -83,8 +88,8 @@ def condition_column(
 ) -> Holding:
     """Return for which of `size` rows the condition holds."""
     work = _Evaluation(columns, constants, size)
-    holds, failed = work.test(formula.root, np.ones(size, np.bool_), negated=False)
-    return work.decided(formula, holds.copy(), failed)
+    held, failed = work.test(formula.root, np.ones(size, np.bool_), negated=False)
+    return work.decided(formula, held.copy(), failed)
 
 
 class _Evaluation:
@@ -97,9 +102,10 @@ class _Evaluation:
 
     # --- rows by the definition ---------------------------------------------------------------------------------------
 
-    def row(self, at: int) -> dict[str, Any]:
+    def row(self, at: int) -> Situation:
         """Return one row as the definition has it."""
-        return {**self.constants, **{name: column.value(at) for name, column in self.columns.items()}}
+        values = ((name, column.value(at)) for name, column in self.columns.items())
+        return Situation({**self.constants, **{name: (value,) for name, value in values if value is not None}})
 
     def completed(self, formula: ValueFormula, found: Column) -> Column:
         rows = np.flatnonzero(self.unsure)
@@ -115,17 +121,17 @@ class _Evaluation:
             found = replace(column_of(found.domain, listed), failed=failed)
         return replace(found, reasons=tuple(self.reasons))
 
-    def decided(self, formula: ConditionFormula, holds: Bools, failed: Failed) -> Holding:
+    def decided(self, formula: ConditionFormula, held: Bools, failed: Failed) -> Holding:
         rows = np.flatnonzero(self.unsure)
         if len(rows):
             failed = np.zeros(self.size, np.int32) if failed is None else failed.copy()
             for at in rows.tolist():
-                holds[at], failed[at] = False, 0
+                held[at], failed[at] = False, 0
                 try:
-                    holds[at] = is_true(formula.root, self.row(at))
+                    held[at] = holds(formula.root, self.row(at))
                 except FormulaFailed as error:
                     failed[at] = self.reason(error.reason)
-        return Holding(holds, failed, tuple(self.reasons), len(rows))
+        return Holding(held, failed, tuple(self.reasons), len(rows))
 
     def reason(self, text: str) -> int:
         """Return the number of a reason."""
@@ -133,19 +139,23 @@ class _Evaluation:
 
     # --- values -------------------------------------------------------------------------------------------------------
 
-    def term(self, term: Term, active: Bools) -> Column:
-        match term:
-            case Given(value, domain):
-                return self._constant(domain, value)
-            case Reference(name, domain):
-                return self._reference(name, domain)
-            case Negated(part, domain):
-                return self._computed("-", constant_column(part.domain, 0, self.size), self.term(part, active), domain)
-            case Computed(op, left, right, domain):
-                return self._computed(op, self.term(left, active), self.term(right, active), domain)
-            case Choice():
-                return self._choice(term, active)
-            case Invoked(function, arguments):
+    def term(self, tree: Expression, active: Bools) -> Column:
+        match tree:
+            case Constant(value):
+                return self._constant(domain_of(tree), value)
+            case AttributeValue(name):
+                return self._reference(name, domain_of(tree))
+            case Variable(name):
+                return self._reference(f"?{name}", domain_of(tree))
+            case Negative(part):
+                zero = constant_column(domain_of(part), 0, self.size)
+                return self._computed("-", zero, self.term(part, active), domain_of(tree))
+            case Arithmetic(op, left, right):
+                return self._computed(op, self.term(left, active), self.term(right, active), domain_of(tree))
+            case Case():
+                return self._choice(tree, active)
+            case Call(_, arguments, function=function):
+                assert function is not None, "a call that was not bound"
                 return self._invoked(function, arguments, active)
 
     def _constant(self, domain: Domain, value: Any) -> Column:
@@ -159,7 +169,8 @@ class _Evaluation:
     def _reference(self, name: str, domain: Domain) -> Column:
         column = self.columns.get(name)
         if column is None:
-            return self._constant(domain, self.constants.get(name))
+            values = self.constants.get(name)
+            return self._constant(domain, values[0] if values is not None and len(values) == 1 else None)
         return self._in_array(column, domain)
 
     def _in_array(self, column: Column, domain: Domain) -> Column:
@@ -195,28 +206,29 @@ class _Evaluation:
                 failed = _marked(failed, infinite, self.reason(TOO_LARGE), self.size)
         return Column(domain, values, absent if failed is None else absent | (failed != 0), failed=failed)
 
-    def _choice(self, choice: Choice, active: Bools) -> Column:
+    def _choice(self, choice: Case, active: Bools) -> Column:
+        domain = domain_of(choice)
         open_rows = active.copy()
         failed: Failed = None
         chosen: list[tuple[Bools, Column]] = []
         for when, then in choice.branches:
-            holds, cannot_tell = self.test(when, open_rows, negated=False)
+            held, cannot_tell = self.test(when, open_rows, negated=False)
             if cannot_tell is not None:
                 failing = open_rows & (cannot_tell != 0)
                 failed = _first(failed, np.where(failing, cannot_tell, 0).astype(np.int32))
                 open_rows &= ~failing
-            rows = open_rows & holds
-            open_rows &= ~holds
-            chosen.append((rows, self._in_array(self.term(then, rows), choice.domain)))
+            rows = open_rows & held
+            open_rows &= ~held
+            chosen.append((rows, self._in_array(self.term(then, rows), domain)))
         if choice.otherwise is not None:
-            chosen.append((open_rows, self._in_array(self.term(choice.otherwise, open_rows), choice.domain)))
+            chosen.append((open_rows, self._in_array(self.term(choice.otherwise, open_rows), domain)))
         for rows, column in chosen:
             if column.failed is not None:
                 failed = _first(failed, np.where(rows, column.failed, 0).astype(np.int32))
-        return replace(merged(choice.domain, chosen, self.size), failed=failed)
+        return replace(merged(domain, chosen, self.size), failed=failed)
 
-    def _invoked(self, function: Function, arguments: tuple[Term, ...], active: Bools) -> Column:
-        pairs = zip(arguments, function.parameters, strict=True)
+    def _invoked(self, function: Function, arguments: tuple[Expression, ...], active: Bools) -> Column:
+        pairs = zip(arguments[function.leading :], function.parameters, strict=True)
         given = [self._in_array(self.term(argument, active), domain) for argument, domain in pairs]
         failed: Failed = None
         ready = active & ~self.unsure
@@ -241,41 +253,43 @@ class _Evaluation:
 
     # --- conditions ---------------------------------------------------------------------------------------------------
 
-    def test(self, test: Test, active: Bools, *, negated: bool) -> tuple[Bools, Failed]:
-        match test:
-            case Every(parts):
+    def test(self, node: Node, active: Bools, *, negated: bool) -> tuple[Bools, Failed]:
+        match node:
+            case And(parts):
                 return self._joined(parts, active, negated=negated, conjunction=not negated)
-            case Some(parts):
+            case Or(parts):
                 return self._joined(parts, active, negated=negated, conjunction=negated)
-            case Opposite(part):
+            case Not(part):
                 return self.test(part, active, negated=not negated)
-            case Satisfies():
-                return self._satisfies(test, negated=negated), None
-            case Compared(left, op, right, domain):
+            case Predicate():
+                return self._satisfies(node, negated=negated)
+            case Comparison(left, op, right):
+                assert node.domain is not None
                 first, second = self.term(left, active), self.term(right, active)
                 failed = _first(first.failed, second.failed)
                 valid = active & ~first.absent & ~second.absent
                 if failed is not None:
                     valid &= failed == 0
-                holds, inexact = comparing.compare_columns(domain, op, first, second, valid)
+                held, inexact = comparing.compare_columns(node.domain, op, first, second, valid)
                 if inexact is not None:
                     self.unsure |= inexact
-                return valid & (holds != negated), failed
-            case Answered(function, arguments):
-                answer = self._invoked(function, arguments, active)
+                return valid & (held != negated), failed
+            case OperatorCall(_, arguments):
+                assert node.function is not None, "operators are not called from formulas"
+                answer = self._invoked(node.function, arguments, active)
                 valid = ~answer.absent if answer.failed is None else ~answer.absent & (answer.failed == 0)
                 truth = np.array([bool(member) for member in answer.members or ()], np.bool_)
                 said = truth[answer.values] if len(truth) else np.zeros(self.size, np.bool_)
                 return valid & (said != negated), answer.failed
 
     def _joined(
-        self, parts: tuple[Test, ...], active: Bools, *, negated: bool, conjunction: bool
+        self, parts: tuple[Node, ...], active: Bools, *, negated: bool, conjunction: bool
     ) -> tuple[Bools, Failed]:
         failed: Failed = None
         undecided = np.ones(self.size, np.bool_)
         for part in parts:
-            holds, cannot_tell = self.test(part, active & undecided, negated=negated)
-            deciding = ~holds if conjunction else holds
+            held, cannot_tell = self.test(part, active & undecided, negated=negated)
+            deciding = ~held if conjunction else held
             if cannot_tell is not None:
                 deciding &= cannot_tell == 0
                 failed = _first(failed, cannot_tell)
@@ -285,13 +299,15 @@ class _Evaluation:
         failed = np.where(undecided, failed, 0).astype(np.int32)
         return (undecided & (failed == 0) if conjunction else ~undecided), failed
 
-    def _satisfies(self, test: Satisfies, *, negated: bool) -> Bools:
-        column = self.columns.get(test.name)
+    def _satisfies(self, predicate: Predicate, *, negated: bool) -> tuple[Bools, Failed]:
+        column = self.columns.get(predicate.attribute)
         if column is None:
-            value = self.constants.get(test.name)
-            held = satisfies(test.predicate, value, test.domain, multiple=test.multiple, negated=negated)
-            return np.full(self.size, held, np.bool_)
-        return comparing.predicate_column(test, column, negated=negated)
+            held = predicate_holds(predicate, self.constants.get(predicate.attribute), negated=negated)
+            return np.full(self.size, held, np.bool_), None
+        held = comparing.predicate_column(predicate, column, negated=negated)
+        if column.failed is None:
+            return held, None
+        return held & (column.failed == 0), column.failed
 
 
 # --- arithmetic -------------------------------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ def _node(node: Node) -> Any:
             return predicate_to_json(node)
         case syntax.OperatorCall(name, arguments):
             return {"operator": name, "arguments": list(map(_expression, arguments))}
-        case syntax.Constraint(left, op, right):
+        case syntax.Comparison(left, op, right):
             return {"compare": [_expression(left), op.value, _expression(right)]}
 
 

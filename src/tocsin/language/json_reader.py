@@ -191,7 +191,7 @@ class JsonReader:
             wrong(path, 'a comparison is an array such as [{"variable": "y"}, ">", 2]')
         left = self.expression(sides[0], f"{path}[0]", depth + 1)
         right = self.expression(sides[2], f"{path}[2]", depth + 1)
-        return syntax.Constraint(left, OPERATORS[sides[1]], right)
+        return syntax.Comparison(left, OPERATORS[sides[1]], right)
 
     def predicate(self, tree: Any, path: str) -> Predicate:
         """Return the predicate that an array [attribute, operator, operand] is."""

@@ -15,7 +15,7 @@ from tocsin.language import syntax
 from tocsin.language.bounds import MAX_GAP
 from tocsin.language.geo import METRES
 from tocsin.language.literals import check_literal, render_literal
-from tocsin.language.offers import KINDS
+from tocsin.language.offered import KINDS
 from tocsin.language.syntax import Box, Literal, Op, Operand, Predicate, Within, WordPattern, Words
 from tocsin.language.time_units import SECONDS
 from tocsin.language.words import words

@@ -22,7 +22,7 @@ _CONDITIONS = (
     syntax.Or,
     syntax.Not,
     syntax.OperatorCall,
-    syntax.Constraint,
+    syntax.Comparison,
 )
 
 
@@ -68,7 +68,7 @@ def _condition(node: Node) -> str:
             return _predicate(node)
         case syntax.OperatorCall(name, arguments):
             return _call(name, arguments)
-        case syntax.Constraint(left, op, right):
+        case syntax.Comparison(left, op, right):
             return f"{_side(left, right)} {op.value} {_side(right, left, is_right=True)}"
 
 

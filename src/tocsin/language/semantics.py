@@ -3,63 +3,336 @@
 Everything else in Tocsin that answers "does this event satisfy this subscription?" is an optimisation of this module
 and is tested against it. It is written to be read, not to be fast.
 
+Conditions
   - An event binds each of its attributes to a non-empty set of values.
   - A predicate holds only if its attribute is bound. `!=` asks that no value equals; every other operator asks that
     some value satisfies. `is present` and `is absent` ask about binding itself.
-  - `and`, `or`, `not` are those of logic, with one rule: `not` of a predicate needs the attribute bound too. So
+  - A comparison of two formulas holds only if both have a value. A formula has none where something that it mentions is
+    absent, or has several values, and where no branch of a case holds and there is no else.
+  - A call of an operator holds if the operator finds the values that its variables have.
+  - `and`, `or`, `not` are those of logic, with one rule: `not` of a leaf needs what the leaf mentions, too. So
     `not (price < 10)` needs a price. (Negation moves inwards: `not (p and q)` is `not p or not q`.)
+  - A variable has the values that calls find, within its branch: the conjunction that it is part of, `or` taken outwards.
+    A branch holds if it holds for some of them; the match tells all of them, up to a bound. Under `not`, a variable
+    without a value outside is local: the negation must hold for all values that calls find there.
+
+Failures
+  - A leaf may fail: an operator or a function raised or took too long, a number was divided by zero, a result is not
+    finite. Then its negation fails too. In a conjunction what is false wins over what fails, in a disjunction what holds.
+
+Pairs
   - A subscription that names event types asks that the event has one of them.
+  - An offer is an event with rules and computed attributes (offer.py). Its rules are conditions about the subscriber's
+    properties and the event; its computed attributes are formulas about the same and one another, computed for each
+    subscriber. A pair matches if all rules hold, all computed attributes can be computed (to a value, or to none), and
+    the condition holds for the event with what was computed. What is false wins over what fails here as well, so no
+    order of looking at things changes the answer. Operators see the event as it was published.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import decimal
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from fractions import Fraction
+from functools import partial
+from itertools import product
 from typing import Any
 
-from tocsin.errors import NotSupported
+from tocsin.errors import BadValue, FormulaFailed, shown
 from tocsin.language.bind import BoundSubscription
+from tocsin.language.formula import (
+    NO_OPERATORS,
+    ConditionFormula,
+    Function,
+    Operators,
+    Substitution,
+    ValueFormula,
+    domain_of,
+    is_numeric,
+    numeric_type,
+)
 from tocsin.language.geo import METRES, distance_metres, in_box
 from tocsin.language.like import is_like
-from tocsin.language.syntax import And, Constraint, Node, Not, Op, OperatorCall, Or, Predicate, Within
+from tocsin.language.offer import Offer
+from tocsin.language.syntax import (
+    And,
+    Arithmetic,
+    AttributeValue,
+    Call,
+    Case,
+    Comparison,
+    Constant,
+    Expression,
+    Negative,
+    Node,
+    Not,
+    Op,
+    OperatorCall,
+    Or,
+    Predicate,
+    Variable,
+    Within,
+    names_of,
+)
 from tocsin.language.time_units import MICROSECONDS
+from tocsin.language.variables import bound_in, variables_of
 from tocsin.language.words import satisfies, words
-from tocsin.schema import Domain, EnumeratedDomain, Event, HierarchicalDomain, TimeDomain, Value, View
+from tocsin.schema import Domain, EnumeratedDomain, Event, HierarchicalDomain, Number, TimeDomain, Value
+from tocsin.schema.domain import LARGEST_INTEGER, is_reasonable
+
+Row = Mapping[str, tuple[Value, ...]]  # name -> values; a name that is not there is absent
+Solutions = Callable[[OperatorCall], Sequence[Substitution]]  # raises FormulaFailed
+
+MOST_BINDINGS = 100  # that a match tells
+DIVIDED_BY_ZERO = "division by zero"
+TOO_LARGE = "the result is too large"
+_ROUNDED = decimal.Context(prec=34)
 
 
-def evaluate(subscription: BoundSubscription, event: Event) -> bool:
+# --- pairs ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a pair.
+
+    `refused_by` names the sides that are false: "subscriber", "offer". `failure` is set only where nobody refuses. Of a
+    match, `bindings` are the values of variables that satisfy it, `computed` those of the offer's computed attributes
+    (None where one is absent).
+    """
+
+    matched: bool
+    refused_by: tuple[str, ...] = ()
+    failure: str | None = None
+    bindings: tuple[Substitution, ...] = ()
+    computed: Mapping[str, Value | None] = field(default_factory=dict)
+
+
+def evaluate(subscription: BoundSubscription, event: Event, operators: Operators = NO_OPERATORS) -> bool:
     """Return whether the event satisfies the subscription."""
+    return decide(subscription, event, operators).matched
+
+
+def decide(subscription: BoundSubscription, event: Event, operators: Operators = NO_OPERATORS) -> Verdict:
+    """Return whether the event, or offer, and the subscription match; which side refuses, or what fails."""
     types = subscription.subscription.event_types
     if types and not set(types) & set(event.types):
-        return False
-    return holds(subscription.subscription.where, event, subscription.view)
+        return Verdict(False, ("subscriber",))
+    situation = situation_of(subscription, event, operators)
+    rules = [rule.root for rule in event.rules] if isinstance(event, Offer) else []
+    sides = [("offer", rule) for rule in rules] + [("subscriber", subscription.subscription.where)]
+    refused: dict[str, None] = {}
+    failures = list(situation.failed.values())
+    found: list[Substitution] = []
+    for side, condition in sides:
+        try:
+            found = satisfying(condition, situation)
+        except FormulaFailed as error:
+            failures.append(error)
+        else:
+            if not found:
+                refused[side] = None
+    values = {name: situation.row.get(name, (None,))[0] for name in computed_names(event)}
+    if refused or failures:
+        return Verdict(False, tuple(refused), None if refused else failures[0].reason, computed=values)
+    return Verdict(True, bindings=tuple(each for each in found if each), computed=values)
 
 
-def holds(node: Node, event: Event, view: View, *, negated: bool = False) -> bool:
-    """Return whether the node, or its negation, holds for the event."""
+def computed_names(event: Event) -> tuple[str, ...]:
+    """Return the names of an offer's computed attributes."""
+    return tuple(each.name for each in event.computed) if isinstance(event, Offer) else ()
+
+
+def situation_of(subscription: BoundSubscription, event: Event, operators: Operators = NO_OPERATORS) -> Situation:
+    """Return what the subscription's condition is decided about: the event, the properties, and what is computed."""
+    row: dict[str, tuple[Value, ...]] = dict(event.values)
+    row.update((name, (value,)) for name, value in subscription.properties.items())
+    found = Situation(row, lambda call: operators.solutions(call, event))
+    for attribute in event.computed if isinstance(event, Offer) else ():  # each after those that it mentions
+        try:
+            for name in attribute.formula.names:
+                if name in found.failed:
+                    raise found.failed[name]
+            value = attribute.value(value_of(attribute.formula.root, found))
+        except FormulaFailed as error:
+            found = replace(found, failed={**found.failed, attribute.name: error})
+        else:
+            if value is not None:
+                found = replace(found, row={**found.row, attribute.name: (value,)})
+    return found
+
+
+# --- conditions -------------------------------------------------------------------------------------------------------
+
+
+def _no_solutions(call: OperatorCall) -> Sequence[Substitution]:
+    raise AssertionError(f"{call.name} is called where no operators are")
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a condition is decided about: the values of names, what operators find, and what could not be computed."""
+
+    row: Row
+    solutions: Solutions = _no_solutions
+    failed: Mapping[str, FormulaFailed] = field(default_factory=dict)
+
+    def given(self, values: Mapping[str, Value | None], failed: Mapping[str, FormulaFailed]) -> Situation:
+        """Return the situation in which variables have these values; None: no value."""
+        row = dict(self.row)
+        row.update((f"?{name}", (value,)) for name, value in values.items() if value is not None)
+        return replace(self, row=row, failed={**self.failed, **failed})
+
+    def check(self, tree: Node | Expression) -> None:
+        """Raise FormulaFailed where something that is mentioned could not be computed."""
+        if self.failed:
+            for name in names_of(tree):
+                if name in self.failed:
+                    raise self.failed[name]
+
+
+def satisfying(node: Node, situation: Situation) -> list[Substitution]:
+    """Return the values of variables for which a condition holds: branch by branch, in the order in which calls find them.
+
+    One empty substitution where it holds without variables; none where it does not hold. Raises FormulaFailed where it
+    holds for none and fails for some.
+    """
+    found: dict[tuple[tuple[str, Value], ...], Substitution] = {}
+    failure: FormulaFailed | None = None
+    for branch in branches(node):
+        for values, failed in choices(branch, situation):
+            try:
+                if holds(branch, situation.given(values, failed)) and len(found) < MOST_BINDINGS:
+                    told = {name: value for name, value in values.items() if value is not None}
+                    found.setdefault(tuple(told.items()), told)
+            except FormulaFailed as error:
+                failure = failure or error
+    if not found and failure is not None:
+        raise failure
+    return list(found.values())
+
+
+def branches(node: Node) -> list[Node]:
+    """Return the alternatives of a condition, `or` taken outwards as far as variables are concerned."""
     match node:
-        case And(parts):
-            combine = any if negated else all
-            return combine(holds(part, event, view, negated=negated) for part in parts)
-        case Or(parts):
-            combine = all if negated else any
-            return combine(holds(part, event, view, negated=negated) for part in parts)
+        case And(parts) if bound_in(node):
+            return [And(chosen) for chosen in product(*map(branches, parts))]
+        case Or(parts) if bound_in(node):
+            return [branch for part in parts for branch in branches(part)]
+        case _:
+            return [node]
+
+
+_Choice = tuple[dict[str, Value | None], dict[str, FormulaFailed]]
+
+
+def choices(branch: Node, situation: Situation) -> Iterator[_Choice]:
+    """Yield every choice of a value for each variable of a branch, among those that calls find.
+
+    A variable for which nothing is found has no value; one that a failing call would have found values for may fail.
+    """
+    values: dict[str, dict[Value | None, None]] = {}
+    failed: dict[str, FormulaFailed] = {}
+    for call in _calls(branch):
+        names = [name for name in variables_of(call) if f"?{name}" not in situation.row]
+        for name in names:
+            values.setdefault(name, {})
+        try:
+            for solution in situation.solutions(call):
+                for name in names:
+                    values[name][solution[name]] = None
+        except FormulaFailed as error:
+            failed.update((f"?{name}", error) for name in names)
+    listed: list[list[tuple[Value | None, bool]]] = []
+    for name, found in values.items():
+        choices = [(value, False) for value in found] or [(None, False)]
+        listed.append(choices + ([(None, True)] if f"?{name}" in failed else []))
+    for chosen in product(*listed):
+        pairs = list(zip(values, chosen, strict=True))
+        yield (
+            {name: value for name, (value, _) in pairs},
+            {f"?{name}": failed[f"?{name}"] for name, (_, fails) in pairs if fails},
+        )
+
+
+def _calls(branch: Node) -> list[OperatorCall]:
+    """Return the calls that give variables their values: those outside of any `not`."""
+    match branch:
+        case And(parts) | Or(parts):
+            return [call for part in parts for call in _calls(part)]
+        case OperatorCall() if branch.function is None:
+            return [branch]
+        case _:
+            return []
+
+
+def holds(node: Node, situation: Situation, *, negated: bool = False) -> bool:
+    """Return whether the node, or its negation, holds; raises FormulaFailed where that cannot be told."""
+    match node:
+        case And(parts) | Or(parts):
+            each = [partial(holds, part, situation, negated=negated) for part in parts]
+            return _joined(each, conjunction=isinstance(node, And) != negated)
         case Not(part):
-            return holds(part, event, view, negated=not negated)
+            return _negation_holds(part, situation, negated=negated)
         case Predicate():
-            return predicate_holds(node, event, view[node.attribute].domain, negated=negated)
-        case OperatorCall(name):
-            raise NotSupported(f"the operator {name} is not installed")
-        case Constraint():
-            raise NotSupported("value constraints need an operator that binds their variables; none is installed")
+            situation.check(node)
+            return predicate_holds(node, situation.row.get(node.attribute), negated=negated)
+        case Comparison(left, op, right):
+            situation.check(node)
+            a, b = value_of(left, situation), value_of(right, situation)
+            return a is not None and b is not None and compare(_domain(node), op, a, b) != negated
+        case OperatorCall():
+            situation.check(node)
+            return _call_holds(node, situation, negated=negated)
 
 
-def predicate_holds(predicate: Predicate, event: Event, domain: Domain, *, negated: bool = False) -> bool:
-    """Return whether the predicate, or its negation, holds for the event."""
-    values = event.values.get(predicate.attribute)
+def _joined(parts: Iterable[Callable[[], bool]], *, conjunction: bool) -> bool:
+    """Return the conjunction or disjunction of the parts; a part that decides wins over one that fails."""
+    failure: FormulaFailed | None = None
+    for part in parts:
+        try:
+            if part() != conjunction:
+                return not conjunction
+        except FormulaFailed as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return conjunction
+
+
+def _negation_holds(part: Node, situation: Situation, *, negated: bool) -> bool:
+    """Return whether `not part` holds: for all values of variables that are local to it."""
+    names = (f"?{name}" for name in bound_in(part))
+    if not any(name not in situation.row and name not in situation.failed for name in names):
+        return holds(part, situation, negated=not negated)
+    if negated:
+        return bool(satisfying(part, situation))
+    each = [
+        partial(holds, branch, situation.given(*choice), negated=True)
+        for branch in branches(part)
+        for choice in choices(branch, situation)
+    ]
+    return _joined(each, conjunction=True)
+
+
+def _call_holds(call: OperatorCall, situation: Situation, *, negated: bool) -> bool:
+    if call.function is not None:
+        answer = invoke(call.function, [value_of(each, situation) for each in call.arguments[call.function.leading :]])
+        return answer is not None and bool(answer) != negated
+    given = {name: situation.row[f"?{name}"][0] for name in variables_of(call) if f"?{name}" in situation.row}
+    return (given in situation.solutions(call)) != negated
+
+
+def predicate_holds(predicate: Predicate, values: tuple[Value, ...] | None, *, negated: bool = False) -> bool:
+    """Return whether these values of its attribute (None: it is not bound) satisfy a predicate, or its negation."""
     if predicate.op is Op.PRESENT or predicate.op is Op.ABSENT:
         return ((values is not None) == (predicate.op is Op.PRESENT)) != negated
     if values is None:
         return False
+    domain = _domain(predicate)
     if predicate.op is Op.NE:
         satisfied = not any(_equal(domain, value, predicate.operand) for value in values)
     elif predicate.op is Op.CONTAINS_ALL:  # each member, not all in the same value
@@ -69,12 +342,147 @@ def predicate_holds(predicate: Predicate, event: Event, domain: Domain, *, negat
     return satisfied != negated
 
 
-def value_satisfies(domain: Domain, op: Op, value: Value, operand: Any) -> bool:
-    """Return whether one value satisfies an operator other than those that ask about all values of an attribute."""
-    return _TESTS[op](domain, value, operand)
+def _domain(bound: Predicate | Comparison) -> Domain:
+    assert bound.domain is not None, "a leaf that was not bound"
+    return bound.domain
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def compute(formula: ValueFormula, row: Row) -> Value | None:
+    """Return the formula's value for the row, None where it is absent; raises FormulaFailed."""
+    return value_of(formula.root, Situation(row))
+
+
+def condition_holds(formula: ConditionFormula, row: Row) -> bool:
+    """Return whether the condition holds for the row; raises FormulaFailed."""
+    return holds(formula.root, Situation(row))
+
+
+def value_of(tree: Expression, situation: Situation) -> Value | None:
+    """Return an expression's value, None where it has none.
+
+    Numbers are of their declared type: of an int domain exact integers, of a float domain floats (the nearest, for a value
+    that is none), of a decimal domain decimals, computed exactly and then rounded to 34 digits. int / int is the nearest
+    float. `%` has the sign of its right side. Comparisons are exact, whatever the types.
+    """
+    match tree:
+        case Constant(value):
+            return typed(value, domain_of(tree))
+        case AttributeValue(name):
+            return _one_value(situation.row.get(name), domain_of(tree))
+        case Variable(name):
+            return _one_value(situation.row.get(f"?{name}"), domain_of(tree))
+        case Negative(part):
+            inner = value_of(part, situation)
+            return None if inner is None else arithmetic("-", 0, inner, domain_of(tree))
+        case Arithmetic(op, left, right):
+            a, b = value_of(left, situation), value_of(right, situation)
+            return None if a is None or b is None else arithmetic(op, a, b, domain_of(tree))
+        case Case(branches, otherwise):
+            chosen = next((then for when, then in branches if holds(when, situation)), otherwise)
+            found = None if chosen is None else value_of(chosen, situation)
+            return None if found is None else typed(found, domain_of(tree))
+        case Call(_, arguments, function=function):
+            assert function is not None, "a call that was not bound"
+            return invoke(function, [value_of(each, situation) for each in arguments[function.leading :]])
+
+
+def _one_value(values: tuple[Value, ...] | None, domain: Domain) -> Value | None:
+    return typed(values[0], domain) if values is not None and len(values) == 1 else None
+
+
+def typed(value: Any, domain: Domain) -> Value:
+    """Return the value in the form in which formulas compute with values of the domain."""
+    if is_numeric(domain) and numeric_type(domain) == "float" and not isinstance(value, float):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            raise FormulaFailed(TOO_LARGE)
+        return number
+    return value  # type: ignore[no-any-return]
+
+
+def arithmetic(op: str, left: Any, right: Any, domain: Domain) -> Number:
+    """Return left op right, a number of this numeric domain; raises FormulaFailed."""
+    if op in "/%" and right == 0:
+        raise FormulaFailed(DIVIDED_BY_ZERO)
+    kind = numeric_type(domain)
+    if kind == "decimal":
+        return _rounded(_exact(op, Fraction(left), Fraction(right)))
+    try:
+        if kind == "float" and not (isinstance(left, int) and isinstance(right, int)):
+            left, right = typed(left, domain), typed(right, domain)
+        result: Number = _exact(op, left, right)
+    except OverflowError:
+        raise FormulaFailed(TOO_LARGE) from None
+    if isinstance(result, float):
+        fits = math.isfinite(result)
+        result += 0.0  # no negative zero
+    else:
+        fits = abs(result) < LARGEST_INTEGER
+    if not fits:
+        raise FormulaFailed(TOO_LARGE)
+    return result
+
+
+def _exact(op: str, left: Any, right: Any) -> Any:
+    match op:
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+        case "/":
+            return left / right
+        case _:
+            return left % right
+
+
+def _rounded(value: Fraction) -> Number:
+    result = _ROUNDED.divide(Decimal(value.numerator), Decimal(value.denominator))
+    if not is_reasonable(result):
+        raise FormulaFailed(TOO_LARGE)
+    return result
+
+
+def invoke(function: Function, arguments: list[Value | None]) -> Value | None:
+    """Return what the function says, None where an argument is absent; raises FormulaFailed."""
+    given = [
+        typed(value, domain) for value, domain in zip(arguments, function.parameters, strict=True) if value is not None
+    ]
+    if len(given) < len(arguments):
+        return None
+    return returned(function, function.scalar(*given))
+
+
+def returned(function: Function, value: object) -> Value | None:
+    """Return a function's result as a value of its domain; raises FormulaFailed where it is none."""
+    if value is None:
+        return None
+    try:
+        return typed(function.returns.admit(value), function.returns)
+    except BadValue as error:
+        raise FormulaFailed(f"{function.name} returned {shown(value)}, which is not {error.right}") from None
+
+
+def compare(domain: Domain, op: Op, left: Value, right: Value) -> bool:
+    """Return whether left op right."""
+    if op is Op.NE:
+        return not value_satisfies(domain, Op.EQ, left, right)
+    return value_satisfies(domain, op, left, right)
 
 
 # --- what each operator asks of one value -----------------------------------------------------------------------------
+
+
+def value_satisfies(domain: Domain, op: Op, value: Value, operand: Any) -> bool:
+    """Return whether one value satisfies an operator other than those that ask about all values of an attribute."""
+    return _TESTS[op](domain, value, operand)
 
 
 def _equal(domain: Domain, value: Value, operand: Any) -> bool:

@@ -1,20 +1,34 @@
 """The syntax tree: what a subscription is, whichever of its forms it was written in.
 
 The text form (parse.py), the JSON tree (json_form.py), the builder (builder.py) and the bulk form (bulk_form.py) all
-make these nodes; bind.py checks them against a schema; semantics.py says what they mean. Nodes are values: frozen,
-hashable, equal when they say the same. A span, where there is one, tells where in the text a node stood; it never
-takes part in equality.
+make these nodes; bind.py checks them against a schema and gives them their types; semantics.py says what they mean.
+Nodes are values: frozen, hashable, equal when they say the same. What does not take part in equality: a span, which
+tells where in the text a node stood, and what binding adds: the domain of a value, whether an attribute may have several,
+the function that a call calls.
+
+Names in a bound tree: an attribute of the event goes by its own name, a property of the subscriber by that of its type
+too (`driver.age`). Where names are keys, a variable is `?people`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 
 from tocsin.errors import Span
-from tocsin.schema import Point
+from tocsin.schema import Domain, Point
+
+if TYPE_CHECKING:
+    from tocsin.language.formula import Function
+
+def _added() -> Any:
+    """Return a field that binding fills, and that two nodes are not told apart by."""
+    return field(default=None, compare=False, repr=False)
+
 
 Literal = bool | int | float | Decimal | str | datetime | Point
 
@@ -120,6 +134,8 @@ class Predicate:
     span: Span | None = field(default=None, compare=False, repr=False)  # of the whole predicate
     operand_span: Span | None = field(default=None, compare=False, repr=False)
     attribute_span: Span | None = field(default=None, compare=False, repr=False)
+    domain: Domain | None = _added()
+    multiple: bool = field(default=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,31 +164,38 @@ class OperatorCall:
     name: str
     arguments: tuple[Expression, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
+    function: Function | None = _added()  # where it is no operator, but a function that says true or false
 
 
 @dataclass(frozen=True, slots=True)
-class Constraint:
-    """A comparison of two expressions: `?y > 2 * ?z`."""
+class Comparison:
+    """A comparison of two expressions: `price < 0.8 * estimate`, `price <= 20 * age`; a value constraint: `?y > 2 * ?z`.
+
+    They are compared as values of `domain`; of no domain in particular for numbers.
+    """
 
     left: Expression
     op: Op
     right: Expression
     span: Span | None = field(default=None, compare=False, repr=False)
+    domain: Domain | None = _added()
 
 
-Node = Predicate | And | Or | Not | OperatorCall | Constraint
+Leaf = Predicate | OperatorCall | Comparison
+Node = Leaf | And | Or | Not
 
 ALWAYS = And(())
 NEVER = Or(())
 
 
-# --- value expressions: for value constraints, rules and programs ------------------------------------------------------
+# --- value expressions: formulas --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
     value: Literal
     span: Span | None = field(default=None, compare=False, repr=False)
+    domain: Domain | None = _added()
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,14 +204,16 @@ class AttributeValue:
 
     name: str
     span: Span | None = field(default=None, compare=False, repr=False)
+    domain: Domain | None = _added()
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """`?people`: bound by an operator, shared within one subscription."""
+    """`?people`: bound by an operator, shared within one branch of a condition."""
 
     name: str
     span: Span | None = field(default=None, compare=False, repr=False)
+    domain: Domain | None = _added()
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,19 +223,22 @@ class Arithmetic:
     op: str
     left: Expression
     right: Expression
+    domain: Domain | None = _added()
 
 
 @dataclass(frozen=True, slots=True)
 class Negative:
     part: Expression
+    domain: Domain | None = _added()
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`case when … then … else … end`; None where there is no else."""
+    """`case when … then … else … end`: the first branch whose condition holds; None where there is no else."""
 
     branches: tuple[tuple[Node, Expression], ...]
     otherwise: Expression | None
+    domain: Domain | None = _added()
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +248,8 @@ class Call:
     name: str
     arguments: tuple[Expression, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
+    domain: Domain | None = _added()
+    function: Function | None = _added()
 
 
 Expression = Constant | AttributeValue | Variable | Arithmetic | Negative | Case | Call
@@ -239,3 +269,44 @@ class Subscription:
     where: Node
     properties: tuple[tuple[str, Literal], ...] = ()
     event_type_spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)
+    property_spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)
+
+
+# --- walking ----------------------------------------------------------------------------------------------------------
+
+
+def leaves(node: Node) -> Iterator[Leaf]:
+    """Yield the leaves of a condition, in the order of the text."""
+    match node:
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from leaves(part)
+        case Not(part):
+            yield from leaves(part)
+        case _:
+            yield node
+
+
+def names_of(tree: Node | Expression) -> Iterator[str]:
+    """Yield the names that a condition or expression mentions, as keys, in the order of the text; some more than once."""
+    match tree:
+        case Predicate(name) | AttributeValue(name):
+            yield name
+        case Variable(name):
+            yield f"?{name}"
+        case Not(part) | Negative(part):
+            yield from names_of(part)
+        case Comparison(left, _, right) | Arithmetic(_, left, right):
+            yield from names_of(left)
+            yield from names_of(right)
+        case And(parts) | Or(parts) | Call(_, parts) | OperatorCall(_, parts):
+            for part in parts:
+                yield from names_of(part)
+        case Case(branches, otherwise):
+            for when, then in branches:
+                yield from names_of(when)
+                yield from names_of(then)
+            if otherwise is not None:
+                yield from names_of(otherwise)
+        case _:
+            return

@@ -13,14 +13,14 @@ from math import prod
 from tocsin.compile.normalise import MAX_CONJUNCTIONS
 from tocsin.errors import TooLarge
 from tocsin.language.render import render
-from tocsin.language.syntax import ALWAYS, And, Constraint, Node, Not, OperatorCall, Or, Predicate
+from tocsin.language.syntax import ALWAYS, And, Comparison, Node, Not, OperatorCall, Or, Predicate
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A call or a constraint, with its sign."""
 
-    node: OperatorCall | Constraint
+    node: OperatorCall | Comparison
     negated: bool
 
 
@@ -100,7 +100,7 @@ def _expanded(node: Node, *, negated: bool) -> list[tuple[_Part, ...]]:
             if isinstance(node, And) != negated:
                 return [tuple(part for chosen in choice for part in chosen) for choice in product(*each)]
             return [found for choices in each for found in choices]
-        case OperatorCall() | Constraint():
+        case OperatorCall() | Comparison():
             return [(Asked(node, negated),)]
         case _:
             raise AssertionError("a predicate is cheap")

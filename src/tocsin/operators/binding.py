@@ -16,11 +16,11 @@ from tocsin.language import BoundSubscription, Subscription, bind, parse
 from tocsin.language.formula import Scope
 from tocsin.language.formula_bind import bind_condition, common_domain
 from tocsin.language.render import render
-from tocsin.language.syntax import And, Constant, Constraint, Node, Not, OperatorCall, Or, Variable
+from tocsin.language.syntax import And, Constant, Comparison, Node, Not, OperatorCall, Or, Variable
 from tocsin.operators.operator import OPEN, Operator, Parameter
 from tocsin.schema import Domain, Schema, View
 
-T = TypeVar("T", OperatorCall, Constraint)
+T = TypeVar("T", OperatorCall, Comparison)
 Find = Callable[[str], Operator]
 
 
@@ -32,7 +32,7 @@ def bind_operators(subscription: str | Subscription, schema: Schema, find: Find)
     try:
         where = _bound(bound.subscription.where, bound.view, find)
         scope = Scope(names={}, variables=variable_domains(where, find))
-        for constraint in _leaves(where, Constraint):
+        for constraint in _leaves(where, Comparison):
             bind_condition(constraint, scope)
     except LanguageError as error:
         if text is not None and error.span is not None and error.text is None:

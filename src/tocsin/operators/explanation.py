@@ -13,7 +13,7 @@ from itertools import islice, product
 from tocsin.language import BoundSubscription, Explanation, explain, semantics
 from tocsin.language.explain import Outcome, combined, leaf_outcome, with_types
 from tocsin.language.operator_semantics import Definition, Operators, Substitution
-from tocsin.language.syntax import And, Constraint, Node, Not, OperatorCall, Or
+from tocsin.language.syntax import And, Comparison, Node, Not, OperatorCall, Or
 from tocsin.language.variables import variables_of
 from tocsin.operators import runner
 from tocsin.operators.alternatives import Alternative, alternatives
@@ -53,7 +53,7 @@ def _asks(node: Node) -> bool:
         case Not(part):
             return _asks(part)
         case _:
-            return isinstance(node, OperatorCall | Constraint)
+            return isinstance(node, OperatorCall | Comparison)
 
 
 class _Remembered(Operators):
@@ -143,11 +143,11 @@ def _with_values(
     outcome: Outcome, node: Node, definition: Definition, asked: _Remembered, given: Substitution
 ) -> Outcome:
     """Return the outcome with what is to be said of a call or a constraint."""
-    if not isinstance(node, OperatorCall | Constraint):
+    if not isinstance(node, OperatorCall | Comparison):
         return outcome
     names = variables_of(node)
     values: dict[str, Value] = {name: given[name] for name in names if name in given}
-    if isinstance(node, Constraint):
+    if isinstance(node, Comparison):
         return Outcome(outcome.condition, outcome.held, variables=values)
     failure = asked.failure(node, definition.event)
     solutions = definition.solutions[node]

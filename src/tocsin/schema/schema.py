@@ -8,10 +8,10 @@ and whoever holds the older schema is not disturbed.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tocsin.errors import (
     AttributeInType,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tocsin.schema.event import Event
     from tocsin.schema.plain import PlainAdmission
 
+T = TypeVar("T")
 EVENT_TYPE = "event_type"  # the distinguished attribute; every event has it, and it is multiple
 
 
@@ -220,6 +221,17 @@ class Schema:
         if key not in self._views:
             self._views[key] = self._merge(key or frozenset(self.event_types))
         return self._views[key]
+
+    @functools.cached_property
+    def _derived(self) -> dict[Hashable, Any]:
+        return {}
+
+    def derived(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what a layer above derives from the schema under this key, made when it is first asked for."""
+        if key not in self._derived:
+            self._derived[key] = make()
+        found: T = self._derived[key]
+        return found
 
     def _merge(self, event_types: frozenset[str]) -> View:
         for name in sorted(event_types):

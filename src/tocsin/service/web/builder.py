@@ -15,7 +15,7 @@ from tocsin.errors import LanguageError
 from tocsin.language import parse
 from tocsin.language.bulk_form import to_bulk
 from tocsin.language.literals import render_string
-from tocsin.language.offers import operators_of
+from tocsin.language.offered import operators_of
 from tocsin.language.render import render_name
 from tocsin.language.syntax import Op
 from tocsin.operators.registry import Registry

@@ -1,0 +1,156 @@
+"""The two sides of a match: what a subscription may speak of, and what the rules and formulas of an offer may.
+
+A union of the schema (schema/union.py) names the event type of offers, and the type whose attributes are the properties of
+those who subscribe to it. Both may have an attribute of one name (an insurance and a driver both have a `name`). So in a
+bound tree an attribute of the event goes by its own name, and a property by `driver.name`. As written, a name means the
+other side's attribute where it has one, else one's own: in a subscription `name` is the insurance's, in a rule the driver's;
+`insurance.name` and `driver.name` say which everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from tocsin.errors import BadValue, BindError, Span, did_you_mean, nearest
+from tocsin.language.formula import Scope, one_value
+from tocsin.language.syntax import Subscription
+from tocsin.schema import EVENT_TYPE, Schema, Union, Value, View, ViewAttribute
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Events of some types (of all, where none is named), and the properties of those who subscribe to them."""
+
+    schema: Schema
+    event_types: tuple[str, ...]
+
+    @cached_property
+    def view(self) -> View:
+        return self.schema.view(self.event_types)
+
+    @cached_property
+    def unions(self) -> tuple[Union, ...]:
+        """The unions that say which properties there are."""
+        return tuple(union for union in self.schema.unions.values() if union.event in self.view.event_types)
+
+    @cached_property
+    def properties(self) -> dict[str, ViewAttribute]:
+        """The properties, by their names in bound trees."""
+        return {
+            f"{union.subscriber}.{name}": one_value(f"{union.subscriber}.{name}", entry.domain)
+            for union in self.unions
+            for name, entry in self.schema.view([union.subscriber]).attributes.items()
+            if name != EVENT_TYPE
+        }
+
+    @cached_property
+    def property_names(self) -> dict[str, list[str]]:
+        """Property as written -> its names in bound trees: one for each union that has it."""
+        found: dict[str, list[str]] = {}
+        for union in self.unions:
+            for name in self.schema.view([union.subscriber]).attributes:
+                if name != EVENT_TYPE:
+                    found.setdefault(name, []).append(f"{union.subscriber}.{name}")
+        return found
+
+    @cached_property
+    def subscription_scope(self) -> Scope:
+        """What a subscription's condition may speak of: the event first, then its own properties."""
+        own = {name: full[0] for name, full in self.property_names.items() if name not in self.view.attributes}
+        return Scope(self._attributes, aliases={**self._qualified, **own}, unknown=self._unknown)
+
+    @cached_property
+    def rule_scope(self) -> Scope:
+        """What a rule, or the formula of a computed attribute, may speak of: the subscriber first, then the event."""
+        own = {name: full[0] for name, full in self.property_names.items()}
+        return Scope(self._attributes, aliases={**self._qualified, **own}, unknown=self._unknown)
+
+    @cached_property
+    def _attributes(self) -> dict[str, ViewAttribute]:
+        return {**self.properties, **self.view.attributes}
+
+    @cached_property
+    def _qualified(self) -> dict[str, str]:
+        """The event's attributes with the name of their type before them: insurance.name."""
+        listed = {f"{union.event}.{name}": name for union in self.unions for name in self.view.attributes}
+        return {full: name for full, name in listed.items() if full not in self._attributes}
+
+    def _unknown(self, name: str) -> str:
+        if name not in self.schema.attributes:
+            known = [*self.view.attributes, *self.property_names, *self.properties]
+            return f"there is no attribute {name!r}{did_you_mean(nearest(name, known))}"
+        types = [entry.name for entry in self.schema.event_types.values() if entry.get(name) is not None]
+        if not types:
+            return f"no event type has the attribute {name!r} yet"
+        asked = ", ".join(sorted(self.view.event_types))
+        return f"events of type {asked} have no attribute {name!r}; those of type {', '.join(types)} have"
+
+
+def sides_of(schema: Schema, event_types: tuple[str, ...]) -> Sides:
+    """Return the sides of events of these types, made once for a schema."""
+    key = frozenset(event_types)
+    return schema.derived(("sides", key), lambda: Sides(schema, tuple(sorted(key))))
+
+
+def properties_of(tree: Subscription, sides: Sides) -> dict[str, Value]:
+    """Return the properties of a subscription by their names in bound trees, each admitted by its domain."""
+    found: dict[str, Value] = {}
+    for at, (name, raw) in enumerate(tree.properties):
+        span = tree.property_spans[at] if at < len(tree.property_spans) else None
+        for full in _meant(name, sides, span):
+            try:
+                found[full] = sides.properties[full].domain.admit(raw)
+            except BadValue as error:
+                raise BindError(f"the property {name}: {error}", span=span) from None
+    # Who says nothing of itself is no such record, and satisfies no rule about one.
+    if found:
+        _check_mandatory(found, sides)
+    return found
+
+
+def _meant(name: str, sides: Sides, span: Span | None) -> list[str]:
+    if name in sides.properties:
+        return [name]
+    if name in sides.property_names:
+        return sides.property_names[name]
+    if not sides.unions:
+        listed = ", ".join(sorted(sides.view.event_types))
+        message = f"those who subscribe to {listed} have no properties: no union of the schema gives them some"
+        raise BindError(f"{message}. Leave out: with {name} = …", span=span)
+    who = " or ".join(dict.fromkeys(union.subscriber for union in sides.unions))
+    hint = did_you_mean(nearest(name, sides.property_names))
+    there = "" if hint else f"; it has: {', '.join(sides.property_names)}"
+    raise BindError(f"a {who} has no property {name!r}{hint}{there}", span=span)
+
+
+def _check_mandatory(found: dict[str, Value], sides: Sides) -> None:
+    """Raise BindError unless the properties make a whole record of some union."""
+    missing: list[tuple[str, str]] = []
+    for union in sides.unions:
+        entries = sides.schema.event_type(union.subscriber).attributes
+        lacking = [
+            entry.attribute
+            for entry in entries
+            if entry.mandatory and f"{union.subscriber}.{entry.attribute}" not in found
+        ]
+        if not lacking:
+            return
+        missing.append((union.subscriber, lacking[0]))
+    who, name = missing[0]
+    raise BindError(f"every {who} has the property {name!r}; add: with {name} = …")
+
+
+def lenient(schema: Schema, event_types: tuple[str, ...]) -> Schema:
+    """Return the schema with these types' attributes optional, for offers whose missing attributes are computed."""
+
+    def make() -> Schema:
+        types = {
+            name: replace(entry, attributes=tuple(replace(one, mandatory=False) for one in entry.attributes))
+            if name in event_types
+            else entry
+            for name, entry in schema.event_types.items()
+        }
+        return replace(schema, event_types=types)
+
+    return schema.derived(("lenient", frozenset(event_types)), make)
