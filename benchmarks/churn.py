@@ -18,7 +18,7 @@ import pyarrow as pa
 from benchmarks.bulk import market_schema, write_lines
 from benchmarks.results import store
 from tocsin.language import bind, parse
-from tocsin.matching.columnar.matcher import ColumnarMatcher
+from tocsin.matching.matcher import Matcher
 from tocsin.schema import Schema
 
 ROUND = 500
@@ -46,7 +46,7 @@ def text_of(pick: random.Random) -> str:
     )
 
 
-def best_rate(matcher: ColumnarMatcher, batch: pa.RecordBatch, repeats: int = 7) -> float:
+def best_rate(matcher: Matcher, batch: pa.RecordBatch, repeats: int = 7) -> float:
     """Return events per second, the best of several runs."""
     times = []
     for _ in range(repeats):
@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("--changes", type=int, default=60_000)
     options = parser.parse_args()
     schema: Schema = market_schema()
-    matcher = ColumnarMatcher(schema)
+    matcher = Matcher(schema)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "subscriptions.jsonl"
         write_lines(path, options.subscriptions)

@@ -36,13 +36,13 @@ def write_index(folder: Path, count: int) -> None:
     import pyarrow as pa
 
     from tocsin.index.index_folder import IndexFolder
-    from tocsin.matching.columnar.matcher import ColumnarMatcher
+    from tocsin.matching.matcher import Matcher
 
     lines = (
         json.dumps({"id": id, "predicates": [["a", "=", id % 50], ["b", "<", id % 997], ["c", "!=", id % 7]]})
         for id in range(count)
     )
-    matcher = ColumnarMatcher(schema())
+    matcher = Matcher(schema())
     if errors := matcher.load(lines):
         raise SystemExit(f"not all was loaded: {errors[:3]}")
     IndexFolder(folder / "index").save(matcher.index, 0)
@@ -57,10 +57,10 @@ def work(folder: Path) -> None:
     import pyarrow as pa
 
     from tocsin.index.index_folder import IndexFolder
-    from tocsin.matching.columnar.matcher import ColumnarMatcher
+    from tocsin.matching.matcher import Matcher
 
     times = [started, time.perf_counter()]
-    matcher = ColumnarMatcher(schema(), IndexFolder(folder / "index").load(schema())[0])
+    matcher = Matcher(schema(), IndexFolder(folder / "index").load(schema())[0])
     times.append(time.perf_counter())
     matcher.match(matcher.schema.admit({"a": 3, "b": 4, "c": 5}))
     times.append(time.perf_counter())

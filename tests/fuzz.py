@@ -19,8 +19,8 @@ from tests.strategies.worlds import random_event, random_schema, random_subscrip
 from tocsin.errors import NotSupported, TooLarge
 from tocsin.index.plan import PlanCosts
 from tocsin.language import BoundSubscription, bind, evaluate, render
-from tocsin.matching import Matcher, SubscriptionId, engine_of
-from tocsin.matching.columnar.matcher import ColumnarMatcher
+from tocsin.matching import Engine, SubscriptionId, engine_of
+from tocsin.matching.matcher import Matcher
 from tocsin.schema import Event, Schema
 
 SUBSCRIPTIONS, EVENTS, ARROW_EVENTS = 300, 150, 50
@@ -62,15 +62,15 @@ class World:
     def __init__(self, engine: str, seed: int) -> None:
         self.random = Random(seed)
         self.schema: Schema = random_schema(self.random)
-        self.matcher: Matcher = engine_of(engine)(self.schema)
-        if isinstance(self.matcher, ColumnarMatcher) and seed % 2:
+        self.matcher: Engine = engine_of(engine)(self.schema)
+        if isinstance(self.matcher, Matcher) and seed % 2:
             # As many clusters and filters as there can be, which so few subscriptions would not get.
             self.matcher.index.costs = PlanCosts(row=1.0, probe=40.0, passing=1.0)
         self.live: dict[SubscriptionId, BoundSubscription] = {}
         self.next_id = 0
         self.add(SUBSCRIPTIONS)
         self.events: list[Event] = [self.schema.admit(random_event(self.random, self.schema)) for _ in range(EVENTS)]
-        some = self.events[:ARROW_EVENTS] if isinstance(self.matcher, ColumnarMatcher) else []
+        some = self.events[:ARROW_EVENTS] if isinstance(self.matcher, Matcher) else []
         self.arrow_events, self.columns = as_arrow_has_them(self.random, self.schema, some)
         self.matches = 0
 
@@ -101,7 +101,7 @@ class World:
                 ways["single"] = self.matcher.match(event)
             if (difference := self._difference_of(event, ways)) is not None:
                 return difference
-        if isinstance(self.matcher, ColumnarMatcher):
+        if isinstance(self.matcher, Matcher):
             lists = (ids for part in self.matcher.match_arrow(self.columns) for ids in part.lists())
             for event, found in zip(self.arrow_events, lists, strict=True):
                 if (difference := self._difference_of(event, {"arrow": found})) is not None:

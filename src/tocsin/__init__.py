@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from tocsin.client import AsyncClient, Client
     from tocsin.errors import TocsinError
     from tocsin.language import attributes, bind, evaluate, explain, parse, render, subscription
-    from tocsin.matching import Matcher, engine_of
-    from tocsin.matching.columnar.matcher import ColumnarMatcher
+    from tocsin.matching import Engine, engine_of
+    from tocsin.matching.matcher import Matcher
     from tocsin.matching.naive import NaiveMatcher
     from tocsin.schema import Event, Schema
 
 _HOMES = {
     "AsyncClient": "tocsin.client",
     "Client": "tocsin.client",
-    "ColumnarMatcher": "tocsin.matching.columnar.matcher",
+    "Matcher": "tocsin.matching.matcher",
     "Event": "tocsin.schema",
-    "Matcher": "tocsin.matching",
+    "Engine": "tocsin.matching",
     "NaiveMatcher": "tocsin.matching.naive",
     "Schema": "tocsin.schema",
     "TocsinError": "tocsin.errors",
@@ -44,9 +44,9 @@ _HOMES = {
 __all__ = [
     "AsyncClient",
     "Client",
-    "ColumnarMatcher",
-    "Event",
     "Matcher",
+    "Event",
+    "Engine",
     "NaiveMatcher",
     "Schema",
     "TocsinError",

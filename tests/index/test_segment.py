@@ -14,7 +14,7 @@ from tocsin.index.explain import table_of
 from tocsin.index.layout import Section
 from tocsin.index.plan import PlanCosts
 from tocsin.index.segment_file import DATA_START, CorruptSegment, open_segment, write_segment
-from tocsin.matching.columnar.matcher import ColumnarMatcher
+from tocsin.matching.matcher import Matcher
 from tocsin.matching.columnar.segment_matcher import SegmentMatcher
 from tocsin.schema import Event
 from tocsin.schema.examples import load_example
@@ -154,7 +154,7 @@ def test_a_segment_whose_conjunctions_are_all_found_by_their_access_predicate_ha
     )
     segment = build_segment(loaded.table, costs=EAGER)
     segment.check()
-    matcher = ColumnarMatcher(schema)
+    matcher = Matcher(schema)
     matcher.load_table(loaded.table)
     found = matcher.match(Event({"event_type": ("item",), "price": (7,)}))
     assert sorted(found) == [id for id, price in enumerate(prices) if price == 7]

@@ -15,7 +15,7 @@ from tocsin.index.index_folder import MANIFEST, IndexFolder
 from tocsin.index.subscription_index import RATIO, SMALL, Lifetime, due
 from tocsin.index.tier import Tier
 from tocsin.language import BoundSubscription, bind, evaluate, parse
-from tocsin.matching.columnar.matcher import ColumnarMatcher
+from tocsin.matching.matcher import Matcher
 from tocsin.schema import Event, EventType, NumericDomain, Schema, TypeAttribute
 
 
@@ -30,7 +30,7 @@ class World:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.schema = random_schema(self.random)
-        self.matcher = ColumnarMatcher(self.schema, merge_beside=False)
+        self.matcher = Matcher(self.schema, merge_beside=False)
         self.live: dict[int, BoundSubscription] = {}
         self.next_id = 0
         self.events: list[Event] = [self.schema.admit(random_event(self.random, self.schema)) for _ in range(25)]
@@ -47,7 +47,7 @@ class World:
             self.matcher.remove(id)
             del self.live[id]
 
-    def check(self, matcher: ColumnarMatcher | None = None) -> None:
+    def check(self, matcher: Matcher | None = None) -> None:
         matcher = matcher or self.matcher
         expected = [sorted(id for id, bound in self.live.items() if evaluate(bound, event)) for event in self.events]
         assert [sorted(found) for found in matcher.match_batch(self.events)] == expected
@@ -70,10 +70,10 @@ def test_random_changes_merges_and_reopenings_lose_and_invent_nothing(seed: int,
             folder.save(world.matcher.index, seq=step)
             index, manifest = IndexFolder(folder.path).load(world.schema)
             assert manifest.seq == step
-            world.check(ColumnarMatcher(world.schema, index, merge_beside=False))
+            world.check(Matcher(world.schema, index, merge_beside=False))
             if step % 8 == 1:  # go on with what the disk has
                 folder = IndexFolder(folder.path)
-                world.matcher = ColumnarMatcher(world.schema, folder.load(world.schema)[0], merge_beside=False)
+                world.matcher = Matcher(world.schema, folder.load(world.schema)[0], merge_beside=False)
         world.check()
 
 
@@ -107,7 +107,7 @@ def test_merging_beside_matching_and_changing_loses_nothing() -> None:
 
 def test_an_id_can_come_back_after_it_left() -> None:
     schema = numbers_schema()
-    matcher = ColumnarMatcher(schema)
+    matcher = Matcher(schema)
     event = schema.admit({"a": 1})
     for turn in range(4):
         matcher.subscribe("s", "a = 1" if turn % 2 == 0 else "a = 2")
@@ -122,7 +122,7 @@ def test_an_id_can_come_back_after_it_left() -> None:
 
 def test_matching_as_of_a_seq_sees_what_was_live_then() -> None:
     schema = numbers_schema()
-    matcher = ColumnarMatcher(schema, merge_beside=False)
+    matcher = Matcher(schema, merge_beside=False)
     bound = bind(parse("a = 1"), schema)
     matcher.add("early", bound, Lifetime(created=10))
     matcher.add("late", bound, Lifetime(created=20))
@@ -150,7 +150,7 @@ def test_a_batch_matches_as_of_each_event() -> None:
     import pyarrow as pa
 
     schema = numbers_schema()
-    matcher = ColumnarMatcher(schema)
+    matcher = Matcher(schema)
     matcher.add(7, bind(parse("a = 1"), schema), Lifetime(created=10))
     batch = pa.RecordBatch.from_pydict({"a": [1, 1, 1]})
     parts = list(matcher.match_arrow(batch, seq=np.array([9, 10, 11])))
@@ -185,7 +185,7 @@ def test_tiers_are_merged_when_they_are_not_small_beside_their_elders() -> None:
 
 def test_many_single_additions_leave_few_tiers() -> None:
     schema = numbers_schema()
-    matcher = ColumnarMatcher(schema, merge_beside=False)
+    matcher = Matcher(schema, merge_beside=False)
     event = schema.admit({"a": 1})
     for id in range(3 * SMALL):
         matcher.subscribe(id, f"a = {id % 5}")
@@ -200,9 +200,9 @@ def test_many_single_additions_leave_few_tiers() -> None:
 # --- the folder -------------------------------------------------------------------------------------------------------
 
 
-def saved(tmp_path: Path) -> tuple[IndexFolder, ColumnarMatcher]:
+def saved(tmp_path: Path) -> tuple[IndexFolder, Matcher]:
     schema = numbers_schema()
-    matcher = ColumnarMatcher(schema, merge_beside=False)
+    matcher = Matcher(schema, merge_beside=False)
     for id in range(20):
         matcher.subscribe(id, f"a < {id}")
     folder = IndexFolder(tmp_path)
@@ -225,13 +225,13 @@ def test_a_reader_moves_on_by_opening_only_what_is_new(tmp_path: Path) -> None:
     reused = [tier for tier in after.tiers() if tier.name in shared]
     assert all(shared[tier.name] is tier for tier in reused)
     assert len(after) == 19 + 2 * SMALL
-    assert ColumnarMatcher(schema, after).match(schema.admit({"a": 18})) == []
+    assert Matcher(schema, after).match(schema.admit({"a": 18})) == []
 
 
 def test_a_reader_of_an_old_manifest_stays_valid(tmp_path: Path) -> None:
     writer, matcher = saved(tmp_path)
     old, _ = IndexFolder(tmp_path).load(matcher.schema)
-    reader = ColumnarMatcher(matcher.schema, old, merge_beside=False)
+    reader = Matcher(matcher.schema, old, merge_beside=False)
     for version in range(4):
         matcher.subscribe(1000 + version, "a < 5")
         matcher.index.merge(everything=True)
@@ -251,11 +251,11 @@ def test_identical_changes_give_identical_files(tmp_path: Path) -> None:
 
 def test_an_index_built_anew_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
     writer, matcher = saved(tmp_path)
-    anew = ColumnarMatcher(matcher.schema, merge_beside=False)
+    anew = Matcher(matcher.schema, merge_beside=False)
     anew.subscribe(77, "a < 1000")
     writer.save(anew.index, seq=30)
     index, _ = IndexFolder(tmp_path).load(matcher.schema)
-    assert ColumnarMatcher(matcher.schema, index).match(matcher.schema.admit({"a": 500})) == [77]
+    assert Matcher(matcher.schema, index).match(matcher.schema.admit({"a": 500})) == [77]
     assert len(index) == 1
 
 

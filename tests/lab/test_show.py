@@ -8,12 +8,12 @@ from tests.matching.test_every_engine import CLASSIC, auction
 from tocsin.errors import NotSupported
 from tocsin.lab.show import show
 from tocsin.language import bind, parse
-from tocsin.matching import Matcher, engine_of
+from tocsin.matching import Engine, engine_of
 
 SCENARIO = {"s1": "a > 6 and b = 6 and c < 12", "s2": "a > 6 and d = 7", "s3": "d = 7 and e < 3"}
 
 
-def filled(engine: str, subscriptions: dict[str, str]) -> Matcher:
+def filled(engine: str, subscriptions: dict[str, str]) -> Engine:
     schema = auction()
     matcher = engine_of(engine)(schema)
     for id, text in subscriptions.items():

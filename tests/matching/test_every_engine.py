@@ -19,7 +19,7 @@ from tests.strategies.worlds import random_event, random_schema, random_subscrip
 from tocsin.errors import DuplicateSubscription, NotSupported, TooLarge, UnknownSubscription
 from tocsin.language import BoundSubscription, bind, evaluate, parse
 from tocsin.language.syntax import And, Node, Not, Op, Or, Predicate, Subscription
-from tocsin.matching import ENGINES, Capabilities, Matcher, engine_of
+from tocsin.matching import ENGINES, Capabilities, Engine, engine_of
 from tocsin.schema import Event, EventType, NumericDomain, Schema, TypeAttribute
 
 COMPARISONS = frozenset({Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE})
@@ -86,7 +86,7 @@ def is_declared(capabilities: Capabilities, bound: BoundSubscription) -> bool:
     return all(uses(bound.subscription.where))
 
 
-def add(matcher: Matcher, id: int | str, bound: BoundSubscription) -> bool:
+def add(matcher: Engine, id: int | str, bound: BoundSubscription) -> bool:
     """Return whether the engine took the subscription; it must if it declares what that needs, and else refuse it."""
     if not is_declared(matcher.capabilities, bound):
         size = len(matcher)
@@ -101,7 +101,7 @@ def add(matcher: Matcher, id: int | str, bound: BoundSubscription) -> bool:
     return True
 
 
-def filled(matcher: Matcher, subscriptions: Sequence[BoundSubscription]) -> set[int]:
+def filled(matcher: Engine, subscriptions: Sequence[BoundSubscription]) -> set[int]:
     """Return the numbers of the subscriptions that the engine took."""
     return {id for id, bound in enumerate(subscriptions) if add(matcher, id, bound)}
 
@@ -117,7 +117,7 @@ def test_matches_are_those_of_the_definition(engines: tuple[str, ...], world: tu
 
 
 def check_answers(
-    matcher: Matcher, subscriptions: Sequence[BoundSubscription], events: Sequence[Event], right: Answers
+    matcher: Engine, subscriptions: Sequence[BoundSubscription], events: Sequence[Event], right: Answers
 ) -> int:
     """Fill the matcher, compare single and batch answers with the right ones; return how many matches there were."""
     taken = filled(matcher, subscriptions)

@@ -16,7 +16,7 @@ from tocsin.bench.inferred import schema_of
 from tocsin.errors import FileError, TocsinError
 from tocsin.language import bind, evaluate
 from tocsin.language.documents import from_document
-from tocsin.matching import Matcher, engine_of
+from tocsin.matching import Engine, engine_of
 from tocsin.schema import Event, Schema
 
 if TYPE_CHECKING:
@@ -111,11 +111,11 @@ def measure(
     )
 
 
-def _show_sample(matcher: Matcher, raws: Sequence[Any]) -> None:
+def _show_sample(matcher: Engine, raws: Sequence[Any]) -> None:
     """Let the planner know what events look like, as it would after the first batch."""
-    from tocsin.matching.columnar.matcher import ColumnarMatcher
+    from tocsin.matching.matcher import Matcher
 
-    if isinstance(matcher, ColumnarMatcher):
+    if isinstance(matcher, Matcher):
         from tocsin.index.encode import EventColumns
 
         matcher.index.sample = EventColumns(_record_batch(raws[:1_024]), matcher.schema)
@@ -133,13 +133,13 @@ def _opened(path: Path) -> BinaryIO:
         raise FileError(str(path), error.strerror or str(error)) from None
 
 
-def _load(matcher: Matcher, path: Path) -> tuple[float, float, float | None]:
+def _load(matcher: Engine, path: Path) -> tuple[float, float, float | None]:
     """Return the seconds of loading and of building, and the index's bytes per subscription."""
-    from tocsin.matching.columnar.matcher import ColumnarMatcher
+    from tocsin.matching.matcher import Matcher
 
     started = time.perf_counter()
     with _opened(path) as file:
-        if not isinstance(matcher, ColumnarMatcher):
+        if not isinstance(matcher, Matcher):
             _refuse(path, matcher.load(file))
             return time.perf_counter() - started, 0.0, None
         from tocsin.compile import load_bulk
@@ -158,7 +158,7 @@ def _refuse(path: Path, bad: Sequence[object]) -> None:
         raise FileError(str(path), f"{len(bad)} bad lines, the first: {bad[0]}")
 
 
-def _check(matcher: Matcher, schema: Schema, lines: Sequence[bytes], events: Sequence[Event]) -> int:
+def _check(matcher: Engine, schema: Schema, lines: Sequence[bytes], events: Sequence[Event]) -> int:
     """Compare a sample of the answers with the definition; return how many pairs that were."""
     step = max(1, len(lines) // CHECKED_SUBSCRIPTIONS)
     sample = [from_document(msgspec.json.decode(line)) for line in lines[::step]]
@@ -172,12 +172,12 @@ def _check(matcher: Matcher, schema: Schema, lines: Sequence[bytes], events: Seq
     return 2 * len(bounds) * len(chosen)
 
 
-def _batches(matcher: Matcher, raws: Sequence[Any], events: Sequence[Event], batch: int) -> Callable[[], int]:
+def _batches(matcher: Engine, raws: Sequence[Any], events: Sequence[Event], batch: int) -> Callable[[], int]:
     """Return what to time: all events, a batch at a time; it returns the number of matches."""
-    from tocsin.matching.columnar.matcher import ColumnarMatcher
+    from tocsin.matching.matcher import Matcher
 
     starts = range(0, len(events), batch)
-    if isinstance(matcher, ColumnarMatcher):
+    if isinstance(matcher, Matcher):
         parts = [_record_batch(raws[start : start + batch]) for start in starts]
         few = min(batch, CHECKED_EVENTS)
         found = [ids for part in matcher.match_arrow(parts[0].slice(0, few)) for ids in part.lists()]
@@ -188,11 +188,11 @@ def _batches(matcher: Matcher, raws: Sequence[Any], events: Sequence[Event], bat
     return lambda: sum(len(ids) for part in lists for ids in matcher.match_batch(part))
 
 
-def _coded_batches(matcher: Matcher, raws: Sequence[Any], batch: int) -> Callable[[], int] | None:
+def _coded_batches(matcher: Engine, raws: Sequence[Any], batch: int) -> Callable[[], int] | None:
     """Return the same as _batches for events that are coded already; None where the engine does not code them."""
-    from tocsin.matching.columnar.matcher import ColumnarMatcher
+    from tocsin.matching.matcher import Matcher
 
-    if not isinstance(matcher, ColumnarMatcher):
+    if not isinstance(matcher, Matcher):
         return None
     from tocsin.index.encode import EventColumns
 
@@ -232,11 +232,11 @@ def _record_batch(raws: Sequence[Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _single_times(matcher: Matcher, schema: Schema, raws: Sequence[Any]) -> list[float]:
+def _single_times(matcher: Engine, schema: Schema, raws: Sequence[Any]) -> list[float]:
     """Return the seconds of admitting, encoding and matching single events, ascending."""
-    from tocsin.matching.columnar.matcher import ColumnarMatcher
+    from tocsin.matching.matcher import Matcher
 
-    match = matcher.match_array if isinstance(matcher, ColumnarMatcher) else matcher.match
+    match = matcher.match_array if isinstance(matcher, Matcher) else matcher.match
     times = []
     for raw in [*raws[:200], *raws[:2_000]]:
         started = time.perf_counter()

@@ -30,7 +30,7 @@ from tocsin.errors import FileError, StoreDamaged, UnknownSubscription
 from tocsin.index.encode import EventObjects
 from tocsin.index.index_folder import IndexFolder, Manifest
 from tocsin.index.subscription_index import SubscriptionIndex
-from tocsin.matching.columnar.matcher import ColumnarMatcher
+from tocsin.matching.matcher import Matcher
 from tocsin.schema import Event, Schema
 from tocsin.store.crash_points import reach
 
@@ -45,10 +45,10 @@ class ColumnarEngine(Engine):
 
     def __init__(self, folder: LiveFolder | None = None, index: SubscriptionIndex | None = None) -> None:
         self._folder = folder
-        self._matcher = None if index is None else ColumnarMatcher(index.schema, index)
+        self._matcher = None if index is None else Matcher(index.schema, index)
 
     @property
-    def matcher(self) -> ColumnarMatcher:
+    def matcher(self) -> Matcher:
         if self._matcher is None:
             raise RuntimeError("the schema must be set first")
         return self._matcher
@@ -89,7 +89,7 @@ class ColumnarEngine(Engine):
     def clear(self) -> None:
         if self._matcher is not None:
             self._matcher.index.wait_for_merging()
-            self._matcher = ColumnarMatcher(self._matcher.schema)
+            self._matcher = Matcher(self._matcher.schema)
 
     def find(self, events: Sequence[Event]) -> tuple[Longs, Longs]:
         if len(events) == 1:
@@ -105,7 +105,7 @@ class ColumnarEngine(Engine):
     def set_schema(self, schema: Schema) -> bool:
         old = self._matcher
         if old is None:
-            self._matcher = ColumnarMatcher(schema)
+            self._matcher = Matcher(schema)
             return False
         before, old.schema, old.index.schema = old.schema, schema, schema
         return not same_layout(before, schema)

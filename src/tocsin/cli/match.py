@@ -13,7 +13,7 @@ from tocsin.cli.console import JSON_OPTION, SCHEMA_OPTION, load_schema, print_js
 from tocsin.errors import EventRejected, FileError
 
 if TYPE_CHECKING:
-    from tocsin.matching import Matcher
+    from tocsin.matching import Engine
     from tocsin.schema import Event, Schema
 
 EVENTS_AT_ONCE = 1_000
@@ -53,7 +53,7 @@ def _schema(name: str | None, events: str) -> Schema:
     return infer(event for _, event in read_json_lines(events))
 
 
-def _matcher(schema: Schema, engine: str, path: str) -> tuple[Matcher, int]:
+def _matcher(schema: Schema, engine: str, path: str) -> tuple[Engine, int]:
     """Return the engine with the subscriptions of the file, and how many of its lines were bad."""
     from tocsin.matching import engine_of
 
@@ -76,7 +76,7 @@ def documents(lines: Iterable[bytes]) -> Iterator[bytes]:
             yield line
 
 
-def _match_batch(schema: Schema, matcher: Matcher, batch: list[tuple[int, Any]], *, json: bool) -> int:
+def _match_batch(schema: Schema, matcher: Engine, batch: list[tuple[int, Any]], *, json: bool) -> int:
     """Print the matches of each event of the batch; return how many events were bad."""
     admitted: list[Event] = []
     rejected: dict[int, EventRejected] = {}

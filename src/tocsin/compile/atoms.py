@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tocsin.compile.table import Derivation
-from tocsin.language.syntax import Predicate
+from tocsin.language.syntax import Node, Predicate
+from tocsin.schema import Value
 
 
 class Interval(NamedTuple):
@@ -73,7 +74,18 @@ class Checked:
         return self.predicate.attribute
 
 
-Atom = Among | Bound | Checked
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A comparison of formulas, or all that a conjunction asks of operators and variables, negation included.
+
+    No index knows anything of it: it is decided for what the index finds. `own` are the properties that it mentions.
+    """
+
+    node: Node
+    own: tuple[tuple[str, Value], ...] = ()
+
+
+Atom = Among | Bound | Checked | Decided
 Conjunction = tuple[Atom, ...]
 
 

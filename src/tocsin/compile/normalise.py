@@ -1,28 +1,58 @@
 """From a bound subscription to its normal form: at most 64 conjunctions of atoms, each as small as it gets.
 
-    1. predicates that are combinations of simpler ones are expanded (predicates.py)
+    1. what is about the subscriber's own properties is decided; `price <= 20 * age` is `price <= 840` to who is 42; predicates
+       that are combinations of simpler ones are expanded (predicates.py)
     2. negation moves inwards, onto the predicates
     3. alternatives over one attribute are joined: `a = 1 or a = 2` is `a in (1, 2)`
     4. `or` moves outwards; the number of conjunctions is counted first, so that nothing explodes
     5. in each conjunction the atoms of an attribute are merged; one that can never hold goes, and so does one that
        another makes superfluous
 
+Comparisons of formulas, calls of operators and what has variables stay as they are, to be decided for what the index finds;
+all of a conjunction that asks operators or variables is one part, since its variables must agree.
+
 What is left tells whether the subscription can never hold, or always holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from tocsin.compile.atoms import Among, Atom, Bound, Checked, Conjunction, Interval, complement, intersection, points
+from tocsin.compile.atoms import (
+    Among,
+    Atom,
+    Bound,
+    Checked,
+    Conjunction,
+    Decided,
+    Interval,
+    complement,
+    intersection,
+    points,
+)
 from tocsin.compile.predicates import atoms_of, expand, limits_of, whole
-from tocsin.errors import NotSupported, TooLarge
+from tocsin.errors import FormulaFailed, TooLarge
 from tocsin.language.bind import BoundSubscription
-from tocsin.language.syntax import And, Comparison, Node, Not, Op, OperatorCall, Or, Predicate
-from tocsin.schema import EVENT_TYPE, View
+from tocsin.language.formula import is_numeric
+from tocsin.language.semantics import Situation, holds, value_of
+from tocsin.language.syntax import (
+    And,
+    AttributeValue,
+    Comparison,
+    Node,
+    Not,
+    Op,
+    OperatorCall,
+    Or,
+    Predicate,
+    leaves,
+    names_of,
+)
+from tocsin.language.variables import variables_of
+from tocsin.schema import EVENT_TYPE, Value, View
 
 MAX_CONJUNCTIONS = 64
 
@@ -47,11 +77,16 @@ class NormalForm:
         """Whether every event of the subscription's types satisfies it."""
         return any(set(conjunction) <= {self.types} for conjunction in self.conjunctions)
 
+    @property
+    def exact(self) -> bool:
+        """Whether atoms say all: nothing is left to be decided for what the index finds."""
+        return not any(isinstance(atom, Decided) for conjunction in self.conjunctions for atom in conjunction)
+
 
 def normalise(bound: BoundSubscription) -> NormalForm:
     """Return the normal form of a subscription; raises TooLarge where it needs too many conjunctions."""
     view, tree = bound.view, bound.subscription
-    literals = _push(tree.where, view, negated=False)
+    literals = _Pusher(view, bound.properties).push(tree.where, negated=False)
     if (needed := _count(literals)) > MAX_CONJUNCTIONS:
         raise TooLarge(
             f"as alternatives of plain conjunctions this has {needed} of them; the limit is {MAX_CONJUNCTIONS}. "
@@ -88,28 +123,84 @@ class _Some:
 _Tree = _All | _Some | _Literal
 
 
-def _push(node: Node, view: View, *, negated: bool) -> _Tree:
-    """Return the tree with negation moved onto the predicates, and these turned into atoms."""
-    match node:
-        case Not(part):
-            return _push(part, view, negated=not negated)
-        case And(parts) | Or(parts):
-            conjunction = isinstance(node, And) != negated
-            if not conjunction and not negated:
-                parts = _join_equalities(parts)
-            pushed = tuple(_push(part, view, negated=negated) for part in parts)
-            return _All(pushed) if conjunction else _Some(pushed)
-        case Predicate():
-            entry = view[node.attribute]
-            simpler = expand(node, entry)
-            if simpler != node:
-                return _push(simpler, view, negated=negated)
-            atoms = atoms_of(node, entry, negated=negated)
-            return _Some(()) if atoms is None else tuple(atoms)
-        case OperatorCall(name):
-            raise NotSupported(f"the operator {name} is not installed")
-        case Comparison():
-            raise NotSupported("value constraints need an operator that binds their variables; none is installed")
+_TURNED = {Op.EQ: Op.EQ, Op.NE: Op.NE, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
+_EXACT = 2**53
+_NEVER = _Some(())
+
+
+def asks_operators(node: Node) -> bool:
+    """Return whether a condition calls operators, or mentions variables, which they bind."""
+    calls = (leaf for leaf in leaves(node) if isinstance(leaf, OperatorCall) and leaf.function is None)
+    return any(True for _ in calls) or bool(variables_of(node))
+
+
+class _Pusher:
+    """Moves negation onto the leaves of one subscription, and turns these into atoms."""
+
+    def __init__(self, view: View, properties: Mapping[str, Value]) -> None:
+        self.view, self.properties = view, properties
+        self.own = Situation({name: (value,) for name, value in properties.items()})
+
+    def push(self, node: Node, *, negated: bool) -> _Tree:
+        match node:
+            case Not(part) if variables_of(part):
+                return self._decided(Not(node) if negated else node)
+            case Not(part):
+                return self.push(part, negated=not negated)
+            case And(parts) | Or(parts):
+                conjunction = isinstance(node, And) != negated
+                if not conjunction and not negated:
+                    parts = _join_equalities(parts)
+                pushed = tuple(self.push(part, negated=negated) for part in parts)
+                return _All(pushed) if conjunction else _Some(pushed)
+            case _ if not any(name in self.view.attributes for name in names_of(node)) and not asks_operators(node):
+                return self._about_oneself(node, negated=negated)
+            case Predicate():
+                return self._predicate(node, negated=negated)
+            case Comparison() if not variables_of(node):
+                return self._comparison(node, negated=negated)
+            case _:
+                return self._decided(Not(node) if negated else node)
+
+    def _predicate(self, node: Predicate, *, negated: bool) -> _Tree:
+        entry = self.view[node.attribute]
+        simpler = expand(node, entry)
+        if simpler != node:
+            return self.push(simpler, negated=negated)
+        atoms = atoms_of(node, entry, negated=negated)
+        return _NEVER if atoms is None else tuple(atoms)
+
+    def _about_oneself(self, node: Node, *, negated: bool) -> _Tree:
+        """Return what the subscriber's own properties decide."""
+        try:
+            return () if holds(node, self.own, negated=negated) else _NEVER
+        except FormulaFailed:
+            return self._decided(Not(node) if negated else node)  # a failure must come out as one
+
+    def _comparison(self, node: Comparison, *, negated: bool) -> _Tree:
+        """Return `attribute op something of one's own` as the predicate that it is for this subscriber."""
+        for side, other, op in ((node.left, node.right, node.op), (node.right, node.left, _TURNED[node.op])):
+            if not isinstance(side, AttributeValue) or any(name in self.view.attributes for name in names_of(other)):
+                continue
+            entry = self.view.attributes.get(side.name)
+            if entry is None or entry.ever_multiple:
+                continue
+            try:
+                value = value_of(other, self.own)
+            except FormulaFailed:
+                break
+            if value is None:
+                return _NEVER
+            # A float attribute is compared as the nearest float, which tells small numbers apart as they are.
+            if is_numeric(entry.domain) and isinstance(value, int | float) and abs(value) < _EXACT:
+                predicate = Predicate(side.name, op, value, domain=entry.domain)
+                return self._predicate(predicate, negated=negated)
+        return self._decided(Not(node) if negated else node)
+
+    def _decided(self, node: Node) -> _Literal:
+        mentioned = dict.fromkeys(names_of(node))
+        own = tuple((name, self.properties[name]) for name in mentioned if name in self.properties)
+        return (Decided(node, own),)
 
 
 def _join_equalities(parts: tuple[Node, ...]) -> tuple[Node, ...]:
@@ -161,15 +252,29 @@ def _alternatives(tree: _Tree) -> list[_Literal]:
 def _merge(types: Among | None, atoms: Iterable[Atom], view: View) -> Conjunction | None:
     """Return the smallest conjunction that says the same, in a fixed order; None where it can never hold."""
     by_attribute: dict[str, list[Atom]] = {EVENT_TYPE: [types]} if types else {}
+    decided: list[Decided] = []
     for atom in atoms:
-        by_attribute.setdefault(atom.attribute, []).append(atom)
+        if isinstance(atom, Decided):
+            decided.append(atom)
+        else:
+            by_attribute.setdefault(atom.attribute, []).append(atom)
     merged: list[Atom] = []
     for name, found in by_attribute.items():
         kept = _merge_attribute(list(dict.fromkeys(found)), view, name)
         if kept is None:
             return None
         merged.extend(kept)
-    return tuple(merged)
+    return (*merged, *_joined(list(dict.fromkeys(decided))))
+
+
+def _joined(decided: list[Decided]) -> list[Decided]:
+    """Return what is to be decided, all that asks operators or variables as one."""
+    asked = [each for each in decided if asks_operators(each.node)]
+    rest = [each for each in decided if not asks_operators(each.node)]
+    if len(asked) < 2:
+        return rest + asked
+    own = tuple(dict(pair for each in asked for pair in each.own).items())
+    return [*rest, Decided(And(tuple(each.node for each in asked)), own)]
 
 
 def _merge_attribute(atoms: list[Atom], view: View, name: str) -> list[Atom] | None:
@@ -261,8 +366,13 @@ def _without_superfluous(conjunctions: Iterable[Conjunction]) -> tuple[Conjuncti
     return tuple(
         conjunction
         for conjunction, atoms in zip(distinct, atom_sets, strict=True)
-        if not any(other < atoms for other in atom_sets)
+        if not any(other < atoms for other in atom_sets) or _tells(conjunction)
     )
+
+
+def _tells(conjunction: Conjunction) -> bool:
+    """Return whether a match by this conjunction tells the values of variables."""
+    return any(isinstance(atom, Decided) and variables_of(atom.node) for atom in conjunction)
 
 
 def _with_presence_resolved(distinct: list[Conjunction]) -> list[Conjunction]:

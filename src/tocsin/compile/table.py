@@ -67,16 +67,27 @@ class Column:
     constants: npt.NDArray[Any]
 
 
+class CheckKind(IntEnum):
+    """What decides a check; the greater, the later it is asked."""
+
+    PREDICATE = 0  # a predicate on one attribute (a circle, `like`, a word pattern with proximity)
+    FORMULA = 1  # a comparison of formulas
+    ASKED = 2  # all that a conjunction asks of operators and variables
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A predicate that codes alone cannot decide (a circle, `like`, a word pattern with proximity).
+    """What codes alone cannot decide.
 
     It stands beside predicates that hold whenever it holds, where there are any, so that few events reach it.
-    `expression` is the predicate as a JSON tree (language/json_form.py), with its negation if it has one.
+    `expression` is the condition as a JSON tree (language/json_form.py), with its negation if it has one; `own` are the
+    subscriber's properties that it mentions, as JSON. A predicate is about one `attribute`, the others have none.
     """
 
-    attribute: str
+    kind: CheckKind
     expression: str
+    attribute: str = ""
+    own: str = "{}"
 
 
 @dataclass(frozen=True, slots=True)

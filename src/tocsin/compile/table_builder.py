@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.compile.atoms import Among, Bound, Conjunction, Interval
-from tocsin.compile.normalise import NormalForm
-from tocsin.compile.table import Check, Column, ConjunctionTable, Derivation, PredicateKind
-from tocsin.language.json_form import node_to_json
+from tocsin.compile.atoms import Among, Bound, Checked, Conjunction, Decided, Interval
+from tocsin.compile.normalise import NormalForm, asks_operators
+from tocsin.compile.table import Check, CheckKind, Column, ConjunctionTable, Derivation, PredicateKind
+from tocsin.language.json_form import literal_to_json, node_to_json
 from tocsin.language.syntax import Not
-from tocsin.schema import Schema
+from tocsin.schema import EVENT_TYPE, Schema
 
 UNBOUNDED = -1  # a reference to no key
 Ends = tuple[int, int, bool, bool]  # low reference, high reference, low open, high open
@@ -123,12 +123,18 @@ class TableBuilder:
                 case Bound(attribute, negated):
                     kind = PredicateKind.ABSENT if negated else PredicateKind.PRESENT
                     self._rows.append((at, self.column(attribute), kind, UNBOUNDED, UNBOUNDED, False, False))
-                case _:
-                    node = Not(atom.predicate) if atom.negated else atom.predicate
-                    expression = json.dumps(node_to_json(node), ensure_ascii=False, separators=(",", ":"))
-                    check = self.checks.setdefault(Check(atom.attribute, expression), len(self.checks))
-                    column = self.column(atom.attribute)
-                    self._rows.append((at, column, PredicateKind.CHECK, check, check, False, False))
+                case Checked(predicate, negated):
+                    node = Not(predicate) if negated else predicate
+                    check = Check(CheckKind.PREDICATE, _json(node_to_json(node)), predicate.attribute)
+                    self._add_check(at, self.column(predicate.attribute), check)
+                case Decided(node, own):
+                    values = _json({name: literal_to_json(value) for name, value in own})
+                    kind = CheckKind.ASKED if asks_operators(node) else CheckKind.FORMULA
+                    self._add_check(at, self.column(EVENT_TYPE), Check(kind, _json(node_to_json(node)), own=values))
+
+    def _add_check(self, at: int, column: int, check: Check) -> None:
+        number = self.checks.setdefault(check, len(self.checks))
+        self._rows.append((at, column, PredicateKind.CHECK, number, number, False, False))
 
     def _add_among(self, at: int, column: int, intervals: Sequence[Interval], *, negated: bool) -> None:
         ends = [self._references(column, interval) for interval in intervals]
@@ -193,6 +199,10 @@ def compile_table(schema: Schema, forms: Iterable[tuple[object, NormalForm]]) ->
     for id, form in forms:
         builder.add(id, form)
     return builder.finish()
+
+
+def _json(tree: Any) -> str:
+    return json.dumps(tree, ensure_ascii=False, separators=(",", ":"))
 
 
 # --- coding -----------------------------------------------------------------------------------------------------------

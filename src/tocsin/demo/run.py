@@ -11,7 +11,7 @@ from rich.table import Table
 
 from tocsin.demo.auction import Auction
 from tocsin.language import BoundSubscription, bind, explain, parse
-from tocsin.matching import Matcher, SubscriptionId, engine_of
+from tocsin.matching import Engine, SubscriptionId, engine_of
 from tocsin.schema import Event
 
 BATCH = 1_000
@@ -61,7 +61,7 @@ def _subscribe(auction: Auction, count: int, console: Console) -> dict[Subscript
     return {id: bind(parse(text), auction.schema, text=text) for id, text in texts}
 
 
-def _match(matcher: Matcher, stream: list[Event], console: Console) -> list[list[SubscriptionId]]:
+def _match(matcher: Engine, stream: list[Event], console: Console) -> list[list[SubscriptionId]]:
     found: list[list[SubscriptionId]] = []
     for start in track(range(0, len(stream), BATCH), "matching", console=console, transient=True):
         found += matcher.match_batch(stream[start : start + BATCH])

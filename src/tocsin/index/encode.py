@@ -86,6 +86,10 @@ class EventSource(ABC):
     def values(self, attribute: str, domain: Domain, events: Int64s) -> list[tuple[Value, ...] | None]:
         """Return the canonical values that these events have; None where an event does not bind the attribute."""
 
+    @abstractmethod
+    def event(self, number: int) -> Event:
+        """Return one event."""
+
 
 class EventObjects(EventSource):
     """Admitted events."""
@@ -102,6 +106,9 @@ class EventObjects(EventSource):
 
     def values(self, attribute: str, _: Domain, events: Int64s) -> list[tuple[Value, ...] | None]:
         return [self.events[number].values.get(attribute) for number in events.tolist()]
+
+    def event(self, number: int) -> Event:
+        return self.events[number]
 
 
 class EventColumns(EventSource):
@@ -143,6 +150,17 @@ class EventColumns(EventSource):
 
         array = _field(self.batch, attribute)
         return [None] * len(events) if array is None else values_from_arrow(array, domain, events)
+
+    def event(self, number: int) -> Event:
+        at, found = np.array([number]), {}
+        for name in self.schema.attributes:
+            (values,) = self.values(name, self.schema.domain_of(name), at)
+            if values is not None:
+                found[name] = values
+        (types,) = self.values(EVENT_TYPE, self.schema.event_type_domain, at)
+        if types is None and len(self.schema.event_types) == 1:
+            types = tuple(self.schema.event_types)
+        return Event({**found, EVENT_TYPE: types or ()})
 
 
 def _field(batch: pa.RecordBatch, name: str) -> pa.Array | None:

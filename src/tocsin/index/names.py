@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.compile.table import Check, Column
+from tocsin.compile.table import Check, CheckKind, Column
 from tocsin.index.layout import Scalar, Section
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def names_sections(
             "attribute": column.attribute, "multiple": bool(column.multiple), "derivation": column.derivation,
             "kind": kind, "count": len(column.constants), "bytes": len(data),
         })  # fmt: skip
-    checks = [{"attribute": check.attribute, "expression": check.expression} for check in table.checks]
+    checks = [[int(check.kind), check.expression, check.attribute, check.own] for check in table.checks]
     sections[Section.CONSTANTS] = np.frombuffer(b"".join(parts), np.uint8)
     names = json.dumps({"columns": columns, "checks": checks}, sort_keys=True)
     sections[Section.NAMES] = np.frombuffer(names.encode(), np.uint8)
@@ -72,7 +72,7 @@ def read_names(
         decoded = _decode_constants(column["kind"], column["count"], data)
         attribute = column["attribute"]
         columns.append(Column(attribute, domain_of(attribute), column["multiple"], column["derivation"], decoded))
-    return Names(columns, [Check(check["attribute"], check["expression"]) for check in document["checks"]])
+    return Names(columns, [Check(CheckKind(kind), *rest) for kind, *rest in document["checks"]])
 
 
 def read_ids(ids: npt.NDArray[np.uint8], offset: npt.NDArray[np.int64], are_text: bool) -> npt.NDArray[Any]:

@@ -18,7 +18,7 @@ from random import Random
 from tocsin.errors import NotSupported, TocsinError, TooLarge
 from tocsin.lab.timing import WrongAnswer
 from tocsin.language import BoundSubscription, evaluate
-from tocsin.matching import ENGINES, Matcher, SubscriptionId, engine_of
+from tocsin.matching import ENGINES, Engine, SubscriptionId, engine_of
 from tocsin.schema import Event, Schema
 
 LARGEST_SAMPLE = 5_000
@@ -110,7 +110,7 @@ def _try(engine: str, schema: Schema, sample: Sequence[Held], events: Sequence[E
     return Trial(engine, 0, single, batch, _change(matcher, sample, events[0], deadline), batch / before)
 
 
-def _filled(engine: str, schema: Schema, sample: Sequence[Held], deadline: float) -> tuple[Matcher, int, bool]:
+def _filled(engine: str, schema: Schema, sample: Sequence[Held], deadline: float) -> tuple[Engine, int, bool]:
     """Return the engine with the sample, how many it refused, and whether the time was over before the end."""
     matcher = engine_of(engine)(schema)
     refused = 0
@@ -124,7 +124,7 @@ def _filled(engine: str, schema: Schema, sample: Sequence[Held], deadline: float
     return matcher, refused, False
 
 
-def _check(matcher: Matcher, sample: Sequence[Held], events: Sequence[Event]) -> None:
+def _check(matcher: Engine, sample: Sequence[Held], events: Sequence[Event]) -> None:
     subscriptions, count = dict(sample[: CHECKED[0]]), CHECKED[1]
     for event in events[:count]:
         right = {id for id, bound in subscriptions.items() if evaluate(bound, event)}
@@ -146,7 +146,7 @@ def _per_event(act: object, events: Sequence[Event], deadline: float) -> float:
     return best
 
 
-def _change(matcher: Matcher, sample: Sequence[Held], event: Event, deadline: float) -> float:
+def _change(matcher: Engine, sample: Sequence[Held], event: Event, deadline: float) -> float:
     """Return milliseconds per change: one subscription out and in again, and what the next event has to wait for."""
     started, changes = time.perf_counter(), 0
     for id, bound in sample[:50]:

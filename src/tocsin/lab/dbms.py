@@ -30,7 +30,7 @@ from tocsin.matching.classic.neon import NeonMatcher
 from tocsin.matching.classic.numbering import Numbering
 from tocsin.matching.classic.rows import NONE_IN, NONE_OF, PRESENT, SOME_IN, SOME_OF, CodedEvent, CodedPredicate
 from tocsin.matching.classic.single_valued import SingleValuedMatcher
-from tocsin.matching.matcher import Capabilities
+from tocsin.matching.engine import Capabilities
 from tocsin.schema import Schema
 
 OPERATORS = ("=", "<>", ">=", "<=")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tocsin.errors import NotSupported
-from tocsin.matching import Matcher
+from tocsin.matching import Engine
 from tocsin.matching.classic.access import AccessIndex
 from tocsin.matching.classic.clusters import Clusters
 from tocsin.matching.classic.columns import ClassicColumn
@@ -31,7 +31,7 @@ from tocsin.schema import Event
 LARGEST = 200  # subscriptions: a picture of more is no picture
 
 
-def show(matcher: Matcher, event: Event | None = None) -> str:
+def show(matcher: Engine, event: Event | None = None) -> str:
     """Return the structure of an engine, and what an event does in it; raises NotSupported where there is no picture."""
     if len(matcher) > LARGEST:
         raise NotSupported(f"a picture of {len(matcher)} subscriptions helps nobody; give at most {LARGEST}")

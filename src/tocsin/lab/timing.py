@@ -21,9 +21,9 @@ from tocsin.compile import ConjunctionTable
 from tocsin.errors import TocsinError
 from tocsin.lab.dbms import DbmsMatcher
 from tocsin.lab.prepared import Prepared
-from tocsin.matching import Matcher
+from tocsin.matching import Engine
 from tocsin.matching.classic.front import ClassicMatcher
-from tocsin.matching.columnar.matcher import ColumnarMatcher
+from tocsin.matching.matcher import Matcher
 
 T = TypeVar("T")
 CHECKED_EVENTS = 5
@@ -65,14 +65,14 @@ def seconds(act: Callable[[], Any], clock: Clock = cpu_time) -> float:
     return clock() - before
 
 
-def clock_of(matcher: Matcher) -> Clock:
+def clock_of(matcher: Engine) -> Clock:
     """Return the clock by which an engine is timed."""
     return wall_time if isinstance(matcher, DbmsMatcher) else cpu_time
 
 
-def loaded(matcher: Matcher, prepared: Prepared) -> float:
+def loaded(matcher: Engine, prepared: Prepared) -> float:
     """Load all subscriptions of a workload; return the seconds that took, from coded columns."""
-    if isinstance(matcher, ClassicMatcher | ColumnarMatcher):
+    if isinstance(matcher, ClassicMatcher | Matcher):
         table = prepared.table
         if not isinstance(matcher, DbmsMatcher):  # compiles what has to be
             type(matcher)(matcher.schema).load_table(prepared.part(0, min(10, len(prepared))))
@@ -84,13 +84,13 @@ def loaded(matcher: Matcher, prepared: Prepared) -> float:
     return taken
 
 
-def _load(matcher: ClassicMatcher | ColumnarMatcher, table: ConjunctionTable) -> None:
+def _load(matcher: ClassicMatcher | Matcher, table: ConjunctionTable) -> None:
     matcher.load_table(table)
     if isinstance(matcher, DbmsMatcher):
         matcher.db.settle()
 
 
-def check(matcher: Matcher, prepared: Prepared) -> int:
+def check(matcher: Engine, prepared: Prepared) -> int:
     """Return how many matches of the first events were compared with the oracle; raises WrongAnswer."""
     compared = 0
     for number, event in enumerate(prepared.events[:CHECKED_EVENTS]):
@@ -102,7 +102,7 @@ def check(matcher: Matcher, prepared: Prepared) -> int:
     return compared
 
 
-def matching_milliseconds(matcher: Matcher, prepared: Prepared, budget_seconds: float = 0.5) -> float:
+def matching_milliseconds(matcher: Engine, prepared: Prepared, budget_seconds: float = 0.5) -> float:
     """Return the time to match one event, coded beforehand where the engine knows coded events."""
     if isinstance(matcher, ClassicMatcher):
         coded = [matcher.columns.code_event(event) for event in prepared.events]

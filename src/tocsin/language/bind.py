@@ -243,7 +243,7 @@ class _Binding:
         match tree:
             case syntax.AttributeValue(name):
                 attribute = self._attribute(name, tree.span)
-                if attribute.multiple:
+                if attribute.multiple and not self.scope.trusted:
                     message = f"{name} may have several values, so it has no one value; ask about it: {name} contains …"
                     raise BindError(message, span=tree.span)
                 return replace(tree, name=attribute.name, domain=attribute.domain)

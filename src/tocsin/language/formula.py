@@ -120,6 +120,8 @@ class Scope:
 
     `attributes` has each by the name that it has in a bound tree, `aliases` further names as written. `variables` gives the
     domains of `?x`; None where variables make no sense. `unknown` says what is wrong with a name that is in neither.
+    `trusted` is for trees that were bound before, under the view of their own event types: a name that has one value there
+    may have several elsewhere, and is absent from formulas then.
     """
 
     attributes: Mapping[str, ViewAttribute]
@@ -128,6 +130,7 @@ class Scope:
     aliases: Mapping[str, str] = field(default_factory=dict)
     operators: Operators | None = None  # None where calls of operators make no sense
     unknown: Callable[[str], str] | None = None
+    trusted: bool = False
 
     @classmethod
     def of(cls, names: Mapping[str, Domain], variables: Mapping[str, Domain] | None = None, **more: object) -> Scope:

@@ -75,6 +75,11 @@ def expression_from_json(tree: object) -> Expression:
     return expression
 
 
+def literal_from_json(tree: object) -> Literal:
+    """Return the value that a JSON tree is."""
+    return JsonReader().literal(tree, "")
+
+
 def wrong(path: str, message: str) -> NoReturn:
     raise ParseError(f"{path}: {message}" if path else message)
 

@@ -13,7 +13,8 @@ Conditions
   - `and`, `or`, `not` are those of logic, with one rule: `not` of a leaf needs what the leaf mentions, too. So
     `not (price < 10)` needs a price. (Negation moves inwards: `not (p and q)` is `not p or not q`.)
   - A variable has the values that calls find, within its branch: the conjunction that it is part of, `or` taken outwards.
-    A branch holds if it holds for some of them; the match tells all of them, up to a bound. Under `not`, a variable
+    A branch holds if it holds for some of them; the match tells which, up to a bound, unless a branch without variables
+    holds. Under `not`, a variable
     without a value outside is local: the negation must hold for all values that calls find there.
 
 Failures
@@ -33,8 +34,9 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -87,6 +89,7 @@ Row = Mapping[str, tuple[Value, ...]]  # name -> values; a name that is not ther
 Solutions = Callable[[OperatorCall], Sequence[Substitution]]  # raises FormulaFailed
 
 MOST_BINDINGS = 100  # that a match tells
+MOST_CHOICES = 100_000  # of values for the variables of a branch; more are a failure
 DIVIDED_BY_ZERO = "division by zero"
 TOO_LARGE = "the result is too large"
 _ROUNDED = decimal.Context(prec=34)
@@ -100,7 +103,7 @@ class Verdict:
     """What became of a pair.
 
     `refused_by` names the sides that are false: "subscriber", "offer". `failure` is set only where nobody refuses. Of a
-    match, `bindings` are the values of variables that satisfy it, `computed` those of the offer's computed attributes
+    match, `bindings` are the values of variables that satisfy it, none where it holds without any; `computed` those of the offer's computed attributes
     (None where one is absent).
     """
 
@@ -138,7 +141,7 @@ def decide(subscription: BoundSubscription, event: Event, operators: Operators =
     values = {name: situation.row.get(name, (None,))[0] for name in computed_names(event)}
     if refused or failures:
         return Verdict(False, tuple(refused), None if refused else failures[0].reason, computed=values)
-    return Verdict(True, bindings=tuple(each for each in found if each), computed=values)
+    return Verdict(True, bindings=() if {} in found else tuple(found), computed=values)
 
 
 def computed_names(event: Event) -> tuple[str, ...]:
@@ -195,24 +198,40 @@ class Situation:
 
 
 def satisfying(node: Node, situation: Situation) -> list[Substitution]:
-    """Return the values of variables for which a condition holds: branch by branch, in the order in which calls find them.
+    """Return the values of variables for which a condition holds, in a fixed order, the first MOST_BINDINGS of them.
 
     One empty substitution where it holds without variables; none where it does not hold. Raises FormulaFailed where it
     holds for none and fails for some.
     """
-    found: dict[tuple[tuple[str, Value], ...], Substitution] = {}
+    found: dict[tuple[tuple[str, int, Any], ...], Substitution] = {}
     failure: FormulaFailed | None = None
     for branch in branches(node):
-        for values, failed in choices(branch, situation):
+        try:
+            tried = choices(branch, situation)
+        except FormulaFailed as error:
+            failure = failure or error
+            continue
+        for values, failed in tried:
             try:
-                if holds(branch, situation.given(values, failed)) and len(found) < MOST_BINDINGS:
-                    told = {name: value for name, value in values.items() if value is not None}
-                    found.setdefault(tuple(told.items()), told)
+                if holds(branch, situation.given(values, failed)):
+                    told = {name: values[name] for name in sorted(values) if values[name] is not None}
+                    found[tuple((name, *_sortable(value)) for name, value in told.items())] = told
             except FormulaFailed as error:
                 failure = failure or error
     if not found and failure is not None:
         raise failure
-    return list(found.values())
+    return [found[key] for key in sorted(found)[:MOST_BINDINGS]]
+
+
+def in_order(bindings: Iterable[Substitution]) -> tuple[Substitution, ...]:
+    """Return bindings in the order in which `satisfying` tells them."""
+    return tuple(sorted(bindings, key=lambda each: [(name, *_sortable(each[name])) for name in sorted(each)]))
+
+
+def _sortable(value: Any) -> tuple[int, Any]:
+    """Return a key by which values of one variable are put in order."""
+    kinds = ((bool, 0), (int | float | Decimal, 1), (str, 2), (datetime, 3))
+    return next((rank for kind, rank in kinds if isinstance(value, kind)), 4), value
 
 
 def branches(node: Node) -> list[Node]:
@@ -229,10 +248,11 @@ def branches(node: Node) -> list[Node]:
 _Choice = tuple[dict[str, Value | None], dict[str, FormulaFailed]]
 
 
-def choices(branch: Node, situation: Situation) -> Iterator[_Choice]:
-    """Yield every choice of a value for each variable of a branch, among those that calls find.
+def choices(branch: Node, situation: Situation) -> Iterable[_Choice]:
+    """Return every choice of a value for each variable of a branch, among those that calls find.
 
     A variable for which nothing is found has no value; one that a failing call would have found values for may fail.
+    Raises FormulaFailed where there are too many.
     """
     values: dict[str, dict[Value | None, None]] = {}
     failed: dict[str, FormulaFailed] = {}
@@ -241,21 +261,22 @@ def choices(branch: Node, situation: Situation) -> Iterator[_Choice]:
         for name in names:
             values.setdefault(name, {})
         try:
-            for solution in situation.solutions(call):
+            for solution in situation.solutions(call) if names else ():
                 for name in names:
                     values[name][solution[name]] = None
         except FormulaFailed as error:
-            failed.update((f"?{name}", error) for name in names)
-    listed: list[list[tuple[Value | None, bool]]] = []
+            failed.update((name, error) for name in names)
+    listed: list[list[Value | FormulaFailed | None]] = []
     for name, found in values.items():
-        choices = [(value, False) for value in found] or [(None, False)]
-        listed.append(choices + ([(None, True)] if f"?{name}" in failed else []))
-    for chosen in product(*listed):
-        pairs = list(zip(values, chosen, strict=True))
-        yield (
-            {name: value for name, (value, _) in pairs},
-            {f"?{name}": failed[f"?{name}"] for name, (_, fails) in pairs if fails},
-        )
+        listed.append([*(found or [None]), *([failed[name]] if name in failed else [])])
+    if math.prod(map(len, listed)) > MOST_CHOICES:
+        raise FormulaFailed(f"its variables have more than {MOST_CHOICES:,} combinations of values")
+    return (_choice(dict(zip(values, chosen, strict=True))) for chosen in product(*listed))
+
+
+def _choice(chosen: Mapping[str, Value | FormulaFailed | None]) -> _Choice:
+    given = {name: value for name, value in chosen.items() if not isinstance(value, FormulaFailed)}
+    return given, {f"?{name}": error for name, error in chosen.items() if isinstance(error, FormulaFailed)}
 
 
 def _calls(branch: Node) -> list[OperatorCall]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 
 from tocsin.errors import NotSupported, did_you_mean, nearest
-from tocsin.matching.matcher import Capabilities, Matcher, SubscriptionId, Work
+from tocsin.matching.engine import Capabilities, Engine, SubscriptionId, Work
 
 # Name -> where the class is; imported when asked for, since some of them compile kernels.
 _ENGINES = {
-    "columnar": "tocsin.matching.columnar.matcher:ColumnarMatcher",
+    "columnar": "tocsin.matching.matcher:Matcher",
     "naive": "tocsin.matching.naive:NaiveMatcher",
     # The papers' algorithms, to be compared: see `tocsin lab`.
     "counting": "tocsin.matching.classic.counting:CountingMatcher",
@@ -28,15 +28,15 @@ _ENGINES = {
 ENGINES = tuple(_ENGINES)
 
 
-def engine_of(name: str) -> type[Matcher]:
+def engine_of(name: str) -> type[Engine]:
     """Return the class of the engine of that name."""
     if name not in _ENGINES:
         raise NotSupported(
             f"there is no engine {name!r}{did_you_mean(nearest(name, ENGINES))}; there are: {', '.join(ENGINES)}"
         )
     module, _, attribute = _ENGINES[name].partition(":")
-    engine: type[Matcher] = getattr(importlib.import_module(module), attribute)
+    engine: type[Engine] = getattr(importlib.import_module(module), attribute)
     return engine
 
 
-__all__ = ["ENGINES", "Capabilities", "Matcher", "SubscriptionId", "Work", "engine_of"]
+__all__ = ["ENGINES", "Capabilities", "Engine", "SubscriptionId", "Work", "engine_of"]

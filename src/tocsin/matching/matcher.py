@@ -1,97 +1,330 @@
-"""The Matcher interface: what every engine offers, whatever its algorithm.
+"""Matcher: the engine that Tocsin runs on, whatever a subscription asks and an event offers.
 
-An engine holds subscriptions by id and finds those that an event satisfies, exactly as language/semantics.py defines.
-What it does not have it says in its capabilities; asked for it, it raises NotSupported.
+Subscriptions live in a SubscriptionIndex (index/subscription_index.py), a few tiers of immutable segments. Matching is
+always: candidates by the index, then deciders. Events are coded once per tier (index/encode.py) and joined with it by
+kernels (columnar/); what their rows leave open is decided by deciders.py, cheapest first. The answer is that of
+language/semantics.py. docs/engine.md explains how.
+
+    matcher = Matcher(schema)
+    matcher.subscribe("ann", "car where price < 0.8 * estimate and brand in ('mini', 'cooper')")
+    matcher.match({"event_type": "car", "brand": "mini", "price": 900, "estimate": 1200})    # ['ann']
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from tocsin.language import BoundSubscription, Subscription, bind, parse
-from tocsin.language.documents import BadLine, read_lines
-from tocsin.language.syntax import Op
-from tocsin.schema import Event, Schema
+import numpy as np
+import numpy.typing as npt
 
-SubscriptionId = str | int
+from tocsin.compile.bulk import load_bulk
+from tocsin.compile.normalise import normalise
+from tocsin.compile.table import ConjunctionTable
+from tocsin.errors import UnknownSubscription
+from tocsin.index.build import Lifetimes
+from tocsin.index.encode import EventColumns, EventObjects, EventSource
+from tocsin.index.subscription_index import ALWAYS, IndexStats, Lifetime, SubscriptionIndex
+from tocsin.language import BoundSubscription
+from tocsin.language.documents import BadLine
+from tocsin.matching.columnar.code_text import predicate_text
+from tocsin.matching.columnar.matches import Matches
+from tocsin.matching.columnar.near_misses import near_misses
+from tocsin.matching.columnar.segment_matcher import WorkCounters, visited_share
+from tocsin.matching.columnar.tier_reader import OUTPUT_IDS, TierReader, match_tiers
+from tocsin.matching.engine import Capabilities, Engine, SubscriptionId
+from tocsin.matching.inquiry import Failure, Inquiry, Match
+from tocsin.operators.asked import Asked
+from tocsin.operators.problem import Schedule
+from tocsin.operators.registry import Registry
+from tocsin.schema import Event, Schema, Value
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tocsin.index.coded_batch import CodedBatch
+    from tocsin.index.explain import ConjunctionPlan
+    from tocsin.index.tier import Tier
+
+Int64s = npt.NDArray[np.int64]
+_NOTHING = np.zeros(0, np.int64)
+WORK = tuple(field.name for field in fields(WorkCounters))
+SAMPLE = 1_024  # events that the planner is shown
 
 
 @dataclass(frozen=True, slots=True)
-class Capabilities:
-    """What subscriptions an engine takes; the shared test suite expects NotSupported for the rest, and nothing else."""
+class NearMatch:
+    """A subscription that an event fails by one predicate."""
 
-    operators: frozenset[Op] = frozenset(Op)
-    disjunction: bool = True
-    negation: bool = True
-    multiple_attributes: bool = True
-    incremental: bool = True  # adding and removing does not rebuild everything
-
-
-@dataclass(slots=True)
-class Work:
-    """What matching has cost so far, in steps rather than seconds, so that tests can assert it."""
-
-    events: int = 0
-    matches: int = 0
-    subscriptions_checked: int = 0
-    predicates_checked: int = 0
-    details: dict[str, int] = field(default_factory=dict)  # counters of one engine alone
+    id: SubscriptionId
+    attribute: str
+    wanted: str  # the predicate, in words
+    actual: tuple[Value, ...] | None  # what the event has; None where it does not bind the attribute
 
 
-class Matcher(ABC):
-    """Subscriptions by id, and the events that satisfy them."""
+class CodedEvents(NamedTuple):
+    """A batch of events as the tiers of one moment read it."""
 
-    name: ClassVar[str]
-    capabilities: ClassVar[Capabilities] = Capabilities()
+    source: EventSource
+    readers: Sequence[TierReader]
+    coded: Sequence[CodedBatch]
 
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
-        self.work = Work()
 
-    @abstractmethod
-    def add(self, id: SubscriptionId, subscription: BoundSubscription) -> None:
-        """Hold a subscription; raises DuplicateSubscription, NotSupported."""
+RawEvent = Event | Mapping[str, Any]
 
-    @abstractmethod
-    def remove(self, id: SubscriptionId) -> None:
+
+class Matcher(Engine):
+    """Matches events and offers, singly or in batches, against a living set of subscriptions."""
+
+    name: ClassVar[str] = "columnar"
+    capabilities: ClassVar[Capabilities] = Capabilities(decided_leaves=True)
+
+    def __init__(
+        self,
+        schema: Schema,
+        index: SubscriptionIndex | None = None,
+        *,
+        operators: Registry | None = None,
+        schedule: str | Callable[[], Schedule] = "adaptive",
+        merge_beside: bool = True,
+        numbered: bool = False,
+    ) -> None:
+        """Make a matcher of an index, of subscriptions that may call these operators, in the order of a schedule.
+
+        `numbered`: it tells subscriptions' numbers, counted through all tiers, for ids.
+        """
+        super().__init__(schema)
+        self.index = index or SubscriptionIndex(schema)
+        self.operators: Registry = operators or Registry()
+        self.asked = Asked(schema, self.operators, schedule)
+        self._schedule = schedule
+        self._merge_beside = merge_beside
+        self._numbered = numbered
+        self._readers: dict[tuple[str, int | None], TierReader] = {}
+        self._read: tuple[Sequence[Tier], list[TierReader]] = ((), [])  # the tiers of the last match, and their readers
+
+    # --- subscriptions ------------------------------------------------------------------------------------------------
+
+    def add(self, id: SubscriptionId, subscription: BoundSubscription, lifetime: Lifetime = ALWAYS) -> None:
+        self.index.add(id, normalise(subscription), lifetime)
+
+    def remove(self, id: SubscriptionId, seq: int = 0) -> None:
+        self.index.remove(id, seq)
+
+    def unsubscribe(self, id: SubscriptionId) -> None:
         """Let go of a subscription; raises UnknownSubscription."""
+        self.remove(id)
 
-    @abstractmethod
-    def match(self, event: Event) -> list[SubscriptionId]:
-        """Return the ids of the subscriptions that the event satisfies, each once, in any order."""
-
-    def match_batch(self, events: Sequence[Event]) -> list[list[SubscriptionId]]:
-        """Return the matches of each event."""
-        return [self.match(event) for event in events]
-
-    @abstractmethod
-    def snapshot(self) -> Matcher:
-        """Return a matcher with the subscriptions of this moment, which later changes here do not reach."""
-
-    @abstractmethod
-    def __len__(self) -> int:
-        """Return how many subscriptions it holds."""
-
-    def subscribe(self, id: SubscriptionId, expression: str | Subscription) -> None:
-        """Hold a subscription written as text, or as a tree; raises LanguageError where it is wrong."""
-        text = expression if isinstance(expression, str) else None
-        tree = parse(expression) if isinstance(expression, str) else expression
-        self.add(id, bind(tree, self.schema, text=text))
-
-    def add_all(self, subscriptions: Iterable[tuple[SubscriptionId, BoundSubscription]]) -> None:
-        """Hold many subscriptions; engines with a bulk path override it."""
-        for id, subscription in subscriptions:
-            self.add(id, subscription)
+    def set_schema(self, schema: Schema) -> None:
+        """Go on with an extension of the schema, under which the segments are laid out alike."""
+        self.schema = self.index.schema = schema
+        self.asked = self.asked.cleared(schema)
+        self._readers, self._read = {}, ((), [])
 
     def load(self, lines: Iterable[bytes | str]) -> list[BadLine]:
-        """Hold the subscriptions of these lines, a JSON document each, in any form; return the bad lines."""
-        bad: list[BadLine] = []
-        for found in read_lines(lines, self.schema):
-            if isinstance(found, BadLine):
-                bad.append(found)
-            else:
-                self.add(*found)
-        return bad
+        """Hold the subscriptions of these lines by the bulk path; return the bad lines."""
+        loaded = load_bulk(lines, self.schema)
+        self.load_table(loaded.table)
+        return loaded.errors
+
+    def load_table(self, table: ConjunctionTable, lifetimes: Lifetimes | None = None) -> None:
+        """Hold the subscriptions of a compiled table."""
+        self.index.add_table(table, lifetimes)
+
+    def snapshot(self) -> Matcher:
+        return Matcher(
+            self.schema, self.index.snapshot(), operators=self.operators, schedule=self._schedule,
+            merge_beside=self._merge_beside, numbered=self._numbered,
+        )  # fmt: skip
+
+    def stats(self) -> IndexStats:
+        """Return figures of the index."""
+        return self.index.stats()
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    # --- matching -----------------------------------------------------------------------------------------------------
+
+    def admit(self, raw: RawEvent) -> Event:
+        """Return an event as the schema has it, admitted already or not; raises EventRejected."""
+        if isinstance(raw, Event):
+            return raw
+        return self.schema.admit(raw)
+
+    def match(self, event: RawEvent, *, seq: int | None = None, arrival: int | None = None) -> list[SubscriptionId]:
+        """Return the ids that the event satisfies; as of a seq and an arrival time (microseconds), where given."""
+        found: list[SubscriptionId] = self.match_array(event, seq=seq, arrival=arrival).tolist()
+        return found
+
+    def find(
+        self,
+        event: RawEvent,
+        *,
+        seq: int | None = None,
+        arrival: int | None = None,
+        inquiry: Inquiry | None = None,
+    ) -> tuple[list[Match], list[Failure]]:
+        """Return the matches of an event, with the values of variables and what is computed; and what failed."""
+        inquiry = Inquiry() if inquiry is None else inquiry
+        ids = self.match_array(event, seq=seq, arrival=arrival, inquiry=inquiry).tolist()
+        return inquiry.matches(0, ids), inquiry.failed(0, set(ids))
+
+    def match_array(
+        self,
+        event: RawEvent,
+        *,
+        seq: int | None = None,
+        arrival: int | None = None,
+        inquiry: Inquiry | None = None,
+    ) -> npt.NDArray[Any]:
+        """Return what `match` returns as an array, which takes a fraction of the time where the matches are many.
+
+        It may be used again by the next call: keep what is to stay by `copy()`.
+        """
+        event = self.admit(event)
+        source = EventObjects([event])
+        as_of = (_one(seq), _one(arrival))
+        inquiry = Inquiry() if inquiry is None else inquiry
+        found: list[npt.NDArray[Any]] = []
+        for reader in self._current():
+            batch = reader.tier.encoder.encode_one(event, *as_of)
+            found.append(reader.ids(reader.matcher().match_one(batch, reader.decider(source, inquiry))))
+        ids = found[0] if len(found) == 1 else np.concatenate(found) if found else _NOTHING
+        self.work.events += 1
+        self.work.matches += len(ids)
+        return ids
+
+    def match_batch(self, events: Sequence[RawEvent]) -> list[list[SubscriptionId]]:
+        """Return the ids that each event satisfies."""
+        source = EventObjects([self.admit(event) for event in events])
+        return [ids for part in self.match_source(source) for ids in part.lists()]
+
+    def match_arrow(
+        self,
+        batch: pa.RecordBatch,
+        *,
+        seq: Int64s | None = None,
+        arrival: Int64s | None = None,
+        threads: int = 1,
+        output_ids: int = OUTPUT_IDS,
+    ) -> Iterator[Matches]:
+        """Yield the matches of a record batch in the order of its rows, in chunks of about `output_ids` ids at most.
+
+        A chunk's arrays may be used again by the next one: fresh memory is slow. Keep what is to stay by `copy()`.
+        """
+        source = EventColumns(batch, self.schema)
+        return self.match_source(source, seq=seq, arrival=arrival, threads=threads, output_ids=output_ids)
+
+    def match_source(
+        self,
+        source: EventSource,
+        *,
+        seq: Int64s | None = None,
+        arrival: Int64s | None = None,
+        threads: int = 1,
+        output_ids: int = OUTPUT_IDS,
+        inquiry: Inquiry | None = None,
+    ) -> Iterator[Matches]:
+        """Yield the matches of a batch of events, in chunks; `threads` share the events among them.
+
+        The inquiry is told what else is found out.
+        """
+        if source.size >= SAMPLE:
+            self.index.sample = source.sample(SAMPLE)
+        coded = self.code(source, seq, arrival, raw=True)
+        yield from self.match_coded(coded, threads=threads, output_ids=output_ids, inquiry=inquiry)
+
+    def code(
+        self, source: EventSource, seq: Int64s | None = None, arrival: Int64s | None = None, *, raw: bool = False
+    ) -> CodedEvents:
+        """Return the events in the code spaces of the tiers of this moment (`raw`: see SegmentEncoder.encode)."""
+        readers = self._current()
+        coded = [reader.tier.encoder.encode(source, seq, arrival, raw=raw) for reader in readers]
+        return CodedEvents(source, readers, coded)
+
+    def match_coded(
+        self, events: CodedEvents, *, threads: int = 1, output_ids: int = OUTPUT_IDS, inquiry: Inquiry | None = None
+    ) -> Iterator[Matches]:
+        """Yield what match_source yields, for events that are coded already."""
+        source, readers, coded = events
+        inquiry = Inquiry() if inquiry is None else inquiry
+        self.work.events += source.size
+        if len(readers) == 1 and threads == 1:
+            parts = readers[0].match(coded[0], source, inquiry, 0, output_ids)
+        else:
+            parts = match_tiers(readers, coded, source, inquiry, threads, output_ids)
+        for part in parts:
+            self.work.matches += len(part)
+            yield part
+        self._count_work()
+
+    def count_arrow(self, batch: pa.RecordBatch, *, seq: Int64s | None = None, arrival: Int64s | None = None) -> Int64s:
+        """Return how many subscriptions each row of a record batch satisfies: faster than finding out which."""
+        source = EventColumns(batch, self.schema)
+        if source.size >= SAMPLE:
+            self.index.sample = source.sample(SAMPLE)
+        events = self.code(source, seq, arrival, raw=True)
+        counts = np.zeros(source.size, np.int64)
+        for reader, coded in zip(events.readers, events.coded, strict=True):
+            counts += reader.count(coded, source, Inquiry())
+        self.work.events += source.size
+        self.work.matches += int(counts.sum())
+        self._count_work()
+        return counts
+
+    def near_misses(self, event: Event, limit: int = 100) -> list[NearMatch]:
+        """Return subscriptions that the event fails by exactly one predicate, with that predicate and the actual values.
+
+        One pass over all conjunctions. A subscription that the event satisfies by another conjunction is none.
+        """
+        matched, found = set(self.match(event)), []
+        for reader in self._current():
+            segment = reader.tier.segment
+            for miss in near_misses(segment, reader.tier.encoder.encode_one(event), limit):
+                id = segment.ids[miss.number : miss.number + 1].tolist()[0]
+                if id not in matched and miss.number not in reader.tier.dead:
+                    column = segment.columns[miss.column]
+                    wanted = predicate_text(segment, miss)
+                    found.append(NearMatch(id, column.attribute, wanted, event.values.get(column.attribute)))
+        return found[:limit]
+
+    def plan(self, id: SubscriptionId) -> list[ConjunctionPlan]:
+        """Return how each conjunction of a subscription is found; raises UnknownSubscription.
+
+        How many events visit its cluster is estimated from events that were matched before, where there were enough.
+        """
+        for tier in reversed(self.index.tiers()):
+            number = tier.number_of(id)
+            if number is not None:
+                sample = self.index.sample
+                coded = None if sample is None else tier.encoder.encode(sample)
+                return tier.segment.plan(number, None if coded is None else visited_share(tier.segment, coded))
+        raise UnknownSubscription(id)
+
+    def _count_work(self) -> None:
+        """Add up what the kernels have done."""
+        counts = [reader.matcher().workspace.counters.tolist() for reader in self._readers.values()]
+        self.work.details = dict(zip(WORK, map(sum, zip(*counts, strict=True)), strict=False))
+
+    def _current(self) -> list[TierReader]:
+        """Return a reader for each tier of this moment; those of tiers that are gone are let go."""
+        tiers = self.index.tiers()
+        if self._merge_beside and len(tiers) > 1:
+            self.index.merge_in_background()
+        read, readers = self._read
+        if read is tiers:
+            return readers
+        known, first, found = self._readers, 0, {}
+        for tier in tiers:
+            key = (tier.name, first if self._numbered else None)
+            found[key] = known.get(key) or TierReader(tier, self.schema, self.asked, key[1])
+            first += len(tier.segment) if self._numbered else 0
+        self._readers, readers = found, list(found.values())
+        self._read = tiers, readers
+        return readers
+
+
+def _one(number: int | None) -> Int64s | None:
+    return None if number is None else np.array([number], np.int64)

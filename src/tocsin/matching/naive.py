@@ -9,17 +9,20 @@ from typing import ClassVar
 
 from tocsin.errors import DuplicateSubscription, UnknownSubscription
 from tocsin.language import BoundSubscription, evaluate
-from tocsin.matching.matcher import Matcher, SubscriptionId
+from tocsin.language.formula import NO_OPERATORS, Operators
+from tocsin.matching.engine import Capabilities, Engine, SubscriptionId
 from tocsin.schema import Event, Schema
 
 
-class NaiveMatcher(Matcher):
+class NaiveMatcher(Engine):
     """Tests each subscription in turn."""
 
     name: ClassVar[str] = "naive"
+    capabilities: ClassVar[Capabilities] = Capabilities(decided_leaves=True)
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, operators: Operators = NO_OPERATORS) -> None:
         super().__init__(schema)
+        self.operators = operators
         self._subscriptions: dict[SubscriptionId, BoundSubscription] = {}
 
     def add(self, id: SubscriptionId, subscription: BoundSubscription) -> None:
@@ -32,14 +35,14 @@ class NaiveMatcher(Matcher):
             raise UnknownSubscription(id)
 
     def match(self, event: Event) -> list[SubscriptionId]:
-        found = [id for id, subscription in self._subscriptions.items() if evaluate(subscription, event)]
+        found = [id for id, subscription in self._subscriptions.items() if evaluate(subscription, event, self.operators)]
         self.work.events += 1
         self.work.matches += len(found)
         self.work.subscriptions_checked += len(self._subscriptions)
         return found
 
     def snapshot(self) -> NaiveMatcher:
-        copy = NaiveMatcher(self.schema)
+        copy = NaiveMatcher(self.schema, self.operators)
         copy._subscriptions = dict(self._subscriptions)
         return copy
 

@@ -21,6 +21,7 @@ class EventEvaluation:
         self.event, self.patterns, self.runner = event, patterns, runner
         self.statistics = statistics
         self._solutions: dict[int, tuple[Row, ...] | None] = {}
+        self.failures: dict[int, str] = {}  # predicates whose operator failed, and why
         self._outcomes: dict[tuple[object, ...], Outcome] = {}
 
     def evaluate(self, predicate: int) -> bool:
@@ -47,10 +48,6 @@ class EventEvaluation:
         """Return whether evaluating the predicate would call no operator."""
         return predicate in self._solutions or self.patterns[predicate].input_key in self._outcomes
 
-    def failed(self, predicate: int) -> bool:
-        """Return whether the predicate was evaluated and its operator failed."""
-        return predicate in self._solutions and self._solutions[predicate] is None
-
     @property
     def evaluated(self) -> dict[int, tuple[Row, ...] | None]:
         """The predicates evaluated so far, with their solutions."""
@@ -59,4 +56,6 @@ class EventEvaluation:
     def _know(self, predicate: int, outcome: Outcome, seconds: float) -> None:
         found = None if outcome.failure is not None else self.patterns[predicate].solutions(outcome.rows)
         self._solutions[predicate] = found
+        if outcome.failure is not None:
+            self.failures[predicate] = outcome.failure
         self.statistics.observe(predicate, bool(found), seconds)

@@ -5,7 +5,7 @@
     bound = registry.bind("camera where locIn('Bronx') and mobPattern(?p) and ?p > 50", schema)
 
 A package offers operators in the entry point group `tocsin.operators`: an Operator, an iterable of them, or a function
-without arguments that returns either. binding.py checks the calls of a subscription; operator_matcher.py runs them.
+without arguments that returns either. binding.py checks the calls of a subscription; asked.py has them run.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from tocsin.errors import BadDefinition, UnknownOperator
-from tocsin.language import BoundSubscription, Explanation, Subscription
-from tocsin.language.operator_semantics import Substitution
-from tocsin.language.syntax import Node, OperatorCall
-from tocsin.operators.binding import bind_operators, variable_domains
+from tocsin.errors import BadDefinition, BindError, FormulaFailed, UnknownOperator
+from tocsin.language import BoundSubscription, Subscription, bind
+from tocsin.language.formula import Substitution
+from tocsin.language.syntax import OperatorCall
+from tocsin.operators.binding import bind_call, variable_domains
 from tocsin.operators.calls import unify
 from tocsin.operators.operator import Operator
 from tocsin.operators.runner import Runner
-from tocsin.schema import Domain, Event, Schema
+from tocsin.schema import Domain, Event, Schema, ViewAttribute
 
 GROUP = "tocsin.operators"
 
 
 class Registry:
-    """Operators by name. It is itself the `Operators` of the definition (language/operator_semantics.py)."""
+    """Operators by name. It is itself the `Operators` that binding and the definition ask (language/formula.py)."""
 
     def __init__(self, operators: Iterable[Operator] = ()) -> None:
         self._operators: dict[str, Operator] = {}
@@ -75,27 +75,29 @@ class Registry:
 
     def bind(self, subscription: str | Subscription, schema: Schema) -> BoundSubscription:
         """Return the subscription bound to the schema and to these operators; raises LanguageError."""
-        return bind_operators(subscription, schema, self.get)
+        return bind(subscription, schema, operators=self)
 
-    def explain(self, subscription: BoundSubscription, event: Event) -> Explanation:
-        """Return whether the event satisfies a subscription bound by this registry, and why; operators are run for it."""
-        from tocsin.operators.explanation import explain_with
+    # --- what binding and the definition ask --------------------------------------------------------------------------
 
-        return explain_with(self, subscription, event)
+    def bind_call(self, call: OperatorCall, attributes: Mapping[str, ViewAttribute]) -> OperatorCall:
+        """Return the call with canonical arguments; raises BindError."""
+        try:
+            operator = self.get(call.name)
+        except UnknownOperator as error:
+            raise BindError(str(error), span=call.span) from None
+        return bind_call(call, operator, attributes)
 
-    # --- what the definition asks -------------------------------------------------------------------------------------
+    def variable_domains(self, call: OperatorCall) -> Mapping[str, Domain]:
+        """Return the domain of each variable of a bound call."""
+        return variable_domains(call, self.get(call.name))
 
-    def solutions(self, call: OperatorCall, event: Event) -> Sequence[Substitution] | None:
-        """Return every substitution of the call's variables for which it holds, or None where it failed."""
+    def solutions(self, call: OperatorCall, event: Event) -> Sequence[Substitution]:
+        """Return every substitution of the call's variables for which it holds; raises FormulaFailed."""
         pattern, names = unify(call, self.get(call.name))
         outcome = self.runner.run(pattern, event)
         if outcome.failure is not None:
-            return None
+            raise FormulaFailed(outcome.failure)
         return [dict(zip(names, row, strict=True)) for row in pattern.solutions(outcome.rows)]
-
-    def domains(self, where: Node) -> Mapping[str, Domain]:
-        """Return the domain of each variable of a condition."""
-        return variable_domains(where, self.get)
 
 
 def _offered(name: str, found: object) -> list[Operator]:

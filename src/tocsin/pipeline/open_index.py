@@ -21,7 +21,7 @@ from tocsin.index.encode import EventColumns, EventObjects, EventSource
 from tocsin.index.segment_file import open_segment
 from tocsin.index.subscription_index import SubscriptionIndex
 from tocsin.index.tier import Tier
-from tocsin.matching.columnar.matcher import ColumnarMatcher
+from tocsin.matching.matcher import Matcher
 from tocsin.matching.columnar.matches import in_sequence
 from tocsin.pipeline.list_chunk import IdDictionary
 from tocsin.pipeline.match_lists import Longs, MatchLists
@@ -125,7 +125,7 @@ class FolderIndex(OpenIndex):
         self._schema = read_schema(folder)
         self._manifest = FolderManifest()
         self._numbered = numbered
-        self._matcher = ColumnarMatcher(self._schema, merge_beside=False, numbered=numbered)
+        self._matcher = Matcher(self._schema, merge_beside=False, numbered=numbered)
         self.segments: dict[str, OpenSegment] = {}
         self._dictionary: IdDictionary | None = None
         self._openings = 0  # a segment that is mapped anew is another tier to the matcher

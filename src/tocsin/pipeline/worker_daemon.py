@@ -14,7 +14,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is imported
 
 from tocsin.index.encode import EventObjects
 from tocsin.language import bind, from_json
-from tocsin.matching.columnar.matcher import ColumnarMatcher
+from tocsin.matching.matcher import Matcher
 from tocsin.pipeline import match_batches, stored_matching  # noqa: F401 - loaded for the workers
 from tocsin.schema.examples import load_example
 
@@ -29,7 +29,7 @@ EVENT = {"event_type": "bid", "item": "i1", "title": "sofa", "category": "sofa",
 def load_kernels() -> int:
     """Match something small, so that the kernels that every match takes are loaded; return the matches found."""
     schema = load_example("auction")
-    matcher = ColumnarMatcher(schema, merge_beside=False)
+    matcher = Matcher(schema, merge_beside=False)
     matcher.add_all((number, bind(from_json(tree), schema)) for number, tree in enumerate(SUBSCRIPTIONS))
     events = [schema.admit({**EVENT, "at": "2026-01-01T00:00:00Z"})] * 2
     one_by_one = len(matcher.match(events[0]))

@@ -8,13 +8,13 @@ import pytest
 from tests.matching.test_every_engine import CLASSIC, auction, is_declared, large_world
 from tocsin.language import bind, parse
 from tocsin.language.json_form import to_json
-from tocsin.matching import Matcher, engine_of
+from tocsin.matching import Engine, engine_of
 from tocsin.matching.classic.gough import GoughMatcher
 from tocsin.matching.classic.matching_tree import MatchingTreeMatcher
 from tocsin.matching.classic.schema_clustering import SchemaClusteringMatcher
 
 
-def with_brands(engine: str, count: int = 100) -> Matcher:
+def with_brands(engine: str, count: int = 100) -> Engine:
     """Return the engine with subscriptions to different values of a, all with another condition."""
     schema = auction()
     matcher = engine_of(engine)(schema)

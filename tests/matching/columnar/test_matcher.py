@@ -15,7 +15,7 @@ from tocsin.errors import BadValue, UnknownSubscription
 from tocsin.index.encode import EventObjects
 from tocsin.index.subscription_index import Lifetime
 from tocsin.language import bind, explain, parse
-from tocsin.matching.columnar.matcher import ColumnarMatcher
+from tocsin.matching.matcher import Matcher
 from tocsin.schema import EventType, NumericDomain, Schema, TypeAttribute
 from tocsin.schema.examples import load_example
 
@@ -27,7 +27,7 @@ def numbers(*names: str) -> Schema:
 
 def test_near_misses_name_the_one_predicate_that_failed_and_the_actual_value() -> None:
     schema = load_example("auction")
-    matcher = ColumnarMatcher(schema)
+    matcher = Matcher(schema)
     matcher.subscribe("close", "sale where price < 40 and category kind of 'clocks'")
     matcher.subscribe("far", "sale where price < 40 and category = 'bed'")
     matcher.subscribe("match", "sale where price >= 40")
@@ -44,7 +44,7 @@ def test_near_misses_name_the_one_predicate_that_failed_and_the_actual_value() -
 def test_near_misses_are_those_that_one_change_would_make_match(seed: int) -> None:
     random = Random(seed)
     schema = random_schema(random)
-    matcher = ColumnarMatcher(schema)
+    matcher = Matcher(schema)
     bounds = {id: bind(random_subscription(random, schema, depth=1), schema) for id in range(60)}
     for id, bound in bounds.items():
         matcher.add(id, bound)
@@ -57,7 +57,7 @@ def test_near_misses_are_those_that_one_change_would_make_match(seed: int) -> No
 
 def test_a_plan_tells_how_a_subscription_is_found() -> None:
     schema = numbers("a", "b")
-    matcher = ColumnarMatcher(schema)
+    matcher = Matcher(schema)
     for id in range(5_000):
         matcher.subscribe(id, f"a = {id % 500} and b > {id}")
     (plan,) = matcher.plan(7)
@@ -73,7 +73,7 @@ def test_a_plan_tells_how_a_subscription_is_found() -> None:
 
 def test_an_access_predicate_spares_the_work_on_other_clusters() -> None:
     schema = numbers("a", "b")
-    matcher = ColumnarMatcher(schema)
+    matcher = Matcher(schema)
     for id in range(5_000):
         matcher.subscribe(id, f"a = {id % 500} and b > {id}")
     list(matcher.match_arrow(pa.RecordBatch.from_pydict({"a": [3], "b": [0]})))
@@ -84,7 +84,7 @@ def test_an_access_predicate_spares_the_work_on_other_clusters() -> None:
 
 def test_threads_and_small_chunks_give_the_same_matches_in_order() -> None:
     schema = numbers("a", "b")
-    matcher = ColumnarMatcher(schema)
+    matcher = Matcher(schema)
     rng = np.random.default_rng(1)
     for id in range(2_000):
         matcher.subscribe(id, f"a < {rng.integers(100)} and b >= {rng.integers(100)}")
@@ -104,7 +104,7 @@ def test_threads_and_small_chunks_give_the_same_matches_in_order() -> None:
 @pytest.mark.parametrize("more", ["a >= {}", "a >= {} or b = {}", "a > {} and b > 5"])
 def test_tiers_together_find_what_each_finds_whatever_their_ids(offset: int, more: str) -> None:
     schema = numbers("a", "b")
-    matcher = ColumnarMatcher(schema, merge_beside=False)
+    matcher = Matcher(schema, merge_beside=False)
     texts = {offset + id: f"a < {id % 100} and b >= {id % 7}" for id in range(1_000)}
     for wave in (texts, {offset + 1_000 + id: more.format(id, id) for id in range(300)}, {offset + 1_300: "a > 90"}):
         for id, text in wave.items():
@@ -114,7 +114,7 @@ def test_tiers_together_find_what_each_finds_whatever_their_ids(offset: int, mor
     matcher.remove(offset + 7)
     del texts[offset + 7]
     assert len(matcher.stats().tiers) > 1
-    alone = ColumnarMatcher(schema)
+    alone = Matcher(schema)
     for id, text in texts.items():
         alone.subscribe(str(id), text)
     rng = np.random.default_rng(2)
@@ -129,7 +129,7 @@ def test_tiers_together_find_what_each_finds_whatever_their_ids(offset: int, mor
 @pytest.mark.parametrize("finished", [False, True], ids=["as they are", "to be finished"])
 def test_counts_are_those_of_the_matches_over_all_tiers(finished: bool) -> None:
     schema = numbers("a", "b")
-    matcher = ColumnarMatcher(schema, merge_beside=False)
+    matcher = Matcher(schema, merge_beside=False)
     for id in range(2_000):
         other = f" or b = {id % 11}" if finished else ""
         matcher.subscribe(id, f"a = {id % 7} and b > {id % 50}{other}")
@@ -148,7 +148,7 @@ def test_counts_are_those_of_the_matches_over_all_tiers(finished: bool) -> None:
 
 
 def test_counts_are_as_of_a_seq() -> None:
-    matcher = ColumnarMatcher(numbers("a"))
+    matcher = Matcher(numbers("a"))
     bound = bind(parse("a > 1"), matcher.schema)
     for id in range(10):
         matcher.add(id, bound, Lifetime(created=id))
@@ -158,7 +158,7 @@ def test_counts_are_as_of_a_seq() -> None:
 
 def test_matches_become_arrow_lists_and_pairs() -> None:
     schema = numbers("a")
-    matcher = ColumnarMatcher(schema)
+    matcher = Matcher(schema)
     for id in ("x", "y"):
         matcher.subscribe(id, "a > 1")
     (found,) = matcher.match_arrow(pa.RecordBatch.from_pydict({"a": [5, 0, None, 7]}))
@@ -177,7 +177,7 @@ def test_planning_by_observed_events_does_not_change_the_answers() -> None:
     )
     batch = pa.RecordBatch.from_pydict(dict(zip(names, made.events, strict=True)))
     lines = _lines(made)
-    plain, observing = ColumnarMatcher(schema), ColumnarMatcher(schema)
+    plain, observing = Matcher(schema), Matcher(schema)
     events = [schema.admit(row) for row in batch.slice(0, 1_100).to_pylist()]
     observing.index.sample = EventObjects(events)
     for matcher in (plain, observing):
@@ -209,7 +209,7 @@ def _lines(made: object) -> list[str]:
 
 def test_bad_values_in_a_batch_are_refused_and_nothing_is_lost() -> None:
     schema = numbers("a")
-    matcher = ColumnarMatcher(schema)
+    matcher = Matcher(schema)
     matcher.subscribe("s", "a > 1")
     with pytest.raises(BadValue, match="row 1"):
         list(matcher.match_arrow(pa.RecordBatch.from_pydict({"a": [2.0, float("nan")]})))
@@ -218,7 +218,7 @@ def test_bad_values_in_a_batch_are_refused_and_nothing_is_lost() -> None:
 
 
 def test_what_is_asked_while_a_batch_is_under_way_does_not_disturb_it() -> None:
-    matcher = ColumnarMatcher(numbers("a", "b"))
+    matcher = Matcher(numbers("a", "b"))
     for id in range(2_000):
         matcher.subscribe(id, f"a = {id % 50} and b > {id % 7}")
     rng = np.random.default_rng(3)

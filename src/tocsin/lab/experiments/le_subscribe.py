@@ -11,7 +11,7 @@ from tocsin.lab.experiments.experiment import Claim, Experiment, Plot, Scale, ra
 from tocsin.lab.results import Results, Row
 from tocsin.lab.timing import loaded, matching_milliseconds, milliseconds, seconds
 from tocsin.lab.workloads import le_subscribe
-from tocsin.matching import Matcher, engine_of
+from tocsin.matching import Engine, engine_of
 from tocsin.schema import Event
 
 ENGINES = ("counting", "equality-preferred", "quarantining")
@@ -36,7 +36,7 @@ def run_scaling(scale: Scale) -> Iterator[Row]:
             yield Row(experiment=name, series=engine, x=count, figure="execution ms", value=execution)
 
 
-def _answer(matcher: Matcher, event: Event) -> bytes:
+def _answer(matcher: Engine, event: Event) -> bytes:
     """Return the matches as they would go back to the publisher."""
     return msgspec.json.encode(matcher.match(event))
 

@@ -48,10 +48,10 @@ def run(scale: Scale) -> Iterator[Row]:
 def run_columnar(count: int, budget: float) -> Iterator[Row]:
     """Yield the engine that Tocsin works with, beside the papers': one event at a time, and a batch."""
     from tocsin.index.encode import EventObjects
-    from tocsin.matching.columnar.matcher import ColumnarMatcher
+    from tocsin.matching.matcher import Matcher
 
     prepared = w4(count, 200)
-    matcher = ColumnarMatcher(prepared.schema)
+    matcher = Matcher(prepared.schema)
     load = loaded(matcher, prepared)
     yield Row(experiment=NAME, series="columnar", x=count, figure="loading ms", value=load * 1e3)
 

@@ -29,13 +29,13 @@ from tocsin.language.semantics import holds
 from tocsin.language.syntax import And, Node, Not, Or, Predicate, Subscription
 from tocsin.matching.classic.columns import Columns
 from tocsin.matching.classic.rows import CodedEvent, CodedPredicate, Rows
-from tocsin.matching.matcher import Capabilities, Matcher, SubscriptionId
+from tocsin.matching.engine import Capabilities, Engine, SubscriptionId
 from tocsin.schema import Event, Schema
 
 RowNumbers = npt.NDArray[np.int64]
 
 
-class ClassicMatcher(Matcher):
+class ClassicMatcher(Engine):
     """The front end of an engine."""
 
     most_selective_first: ClassVar[bool] = False  # whether the engine needs a row's predicates in that order
@@ -78,7 +78,7 @@ class ClassicMatcher(Matcher):
         """Return whether most of what the structures hold belongs to rows that have left, so that they are built anew."""
         return False
 
-    # --- the Matcher interface ----------------------------------------------------------------------------------------
+    # --- the Engine interface ----------------------------------------------------------------------------------------
 
     def add(self, id: SubscriptionId, subscription: BoundSubscription) -> None:
         if id in self._rows_of:

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from tocsin.matching.classic.labels import HIGHEST, LOWEST
 from tocsin.matching.classic.rows import ABSENT, NONE_IN, NONE_OF, PRESENT, SOME_IN, SOME_OF, CodedEvent, CodedPredicate
 from tocsin.matching.classic.single_valued import INTERVALS, SingleValuedMatcher
-from tocsin.matching.matcher import Capabilities
+from tocsin.matching.engine import Capabilities
 
 
 @dataclass(slots=True)

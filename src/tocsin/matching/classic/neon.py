@@ -22,7 +22,7 @@ from tocsin.matching.classic.association import FREE, MOST_PREDICATES
 from tocsin.matching.classic.jit import kernel
 from tocsin.matching.classic.rows import SOME_IN, SOME_OF, CodedEvent, CodedPredicate, PredicateColumns, grown, holds
 from tocsin.matching.classic.single_valued import COMPARISONS, SingleValuedMatcher
-from tocsin.matching.matcher import Capabilities
+from tocsin.matching.engine import Capabilities
 from tocsin.schema import EVENT_TYPE
 
 ANY_TYPE = -1

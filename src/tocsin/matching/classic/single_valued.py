@@ -12,7 +12,7 @@ import numpy as np
 
 from tocsin.language.syntax import Op
 from tocsin.matching.classic.front import ClassicMatcher, RowNumbers
-from tocsin.matching.matcher import Capabilities
+from tocsin.matching.engine import Capabilities
 from tocsin.schema import Event
 
 COMPARISONS = frozenset({Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE})

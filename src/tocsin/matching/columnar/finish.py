@@ -1,7 +1,6 @@
 """Finishing: what kernels leave to be decided after a chunk of matches is written.
 
-A row with checks is written as ~row: its checks are evaluated once per (event, distinct check), all events of a check
-in one call. Lifetimes are compared where the segment is not live for the whole batch. A subscription with several
+A row with checks is written as ~row, and its checks are decided (matching/deciders.py). Lifetimes are compared where the segment is not live for the whole batch. A subscription with several
 rows is reported once. A segment that needs none of this has no finisher, and its chunks pass untouched.
 """
 
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 
 Int64s = npt.NDArray[np.int64]
 
-# (check number, events of the batch, ascending) -> whether the check holds for each
-CheckCallback = Callable[[int, Int64s], npt.NDArray[np.bool_]]
+# (events of the batch, positions among the rows with checks, and the chunk that they are of) -> which rows hold
+CheckCallback = Callable[[Int64s, Int64s, "MatchChunk"], npt.NDArray[np.bool_]]
 Finisher = Callable[["MatchChunk"], "MatchChunk"]
 
 NOW = FOREVER - 1
@@ -37,12 +36,11 @@ def finisher_of(segment: Segment, batch: CodedBatch, check: CheckCallback | None
     checked, repeated = segment.has_checks, segment.repeated
     if lifetimes is None and not checked and not len(repeated):
         return None
-    verdicts = _Verdicts(segment, batch.size, check)
     stamps = np.full(len(segment) if len(repeated) else 0, -1, np.int64)
 
     def finish(chunk: MatchChunk) -> MatchChunk:
         if checked:
-            chunk = verdicts.apply(chunk)
+            chunk = _decided(segment, chunk, check)
         if lifetimes is None and not len(repeated):
             return chunk
         offset = chunk.offset.copy()
@@ -105,52 +103,19 @@ def compact(
     return p
 
 
-class _Verdicts:
-    """Which checks hold for which events of a batch, each asked for once."""
-
-    def __init__(self, segment: Segment, events: int, check: CheckCallback | None) -> None:
-        self.events, self.check = events, check
-        self.row = segment.section(Section.CHECKED_ROW)
-        self.number = segment.section(Section.CHECKED_NUMBER)
-        self.offset = segment.section(Section.CHECKED_OFFSET)
-        self.checks = segment.section(Section.CHECKED_CHECK)
-        self.known: dict[int, npt.NDArray[np.int8]] = {}
-
-    def apply(self, chunk: MatchChunk) -> MatchChunk:
-        """Return the chunk with candidates replaced by the numbers of those whose checks all hold."""
-        candidates = np.flatnonzero(chunk.numbers < 0)
-        if not len(candidates):
-            return chunk
-        event = chunk.first + np.searchsorted(chunk.offset, candidates, side="right") - 1
-        position = np.searchsorted(self.row, ~chunk.numbers[candidates])
-        holds = np.ones(len(candidates), np.bool_)
-        count = self.offset[position + 1] - self.offset[position]
-        for z in range(int(count.max())):
-            some = np.flatnonzero(holds & (count > z))
-            asked = self.checks[self.offset[position[some]] + z]
-            holds[some] = self._ask(asked, event[some])
-        numbers = chunk.numbers.copy()
-        numbers[candidates] = self.number[position]
-        keep = np.ones(len(numbers), np.bool_)
-        keep[candidates[~holds]] = False
-        offset = np.concatenate([[0], np.cumsum(keep)])[chunk.offset]
-        return chunk._replace(offset=offset, numbers=numbers[keep])
-
-    def _ask(self, checks: npt.NDArray[np.int32], events: Int64s) -> npt.NDArray[np.bool_]:
-        order = np.argsort(checks, kind="stable")
-        cuts = np.flatnonzero(np.diff(checks[order])) + 1
-        answers = np.zeros(len(checks), np.bool_)
-        for part in np.split(order, cuts) if len(order) else ():
-            answers[part] = self._of_one_check(int(checks[part[0]]), events[part])
-        return answers
-
-    def _of_one_check(self, check: int, events: Int64s) -> npt.NDArray[np.bool_]:
-        known = self.known.get(check)
-        if known is None:
-            known = self.known[check] = np.full(self.events, -1, np.int8)
-        new = np.unique(events[known[events] < 0])
-        if len(new):
-            if self.check is None:
-                raise ValueError("this segment has checks: matching it needs a callback that evaluates them")
-            known[new] = self.check(check, new)
-        return np.equal(known[events], 1)
+def _decided(segment: Segment, chunk: MatchChunk, check: CheckCallback | None) -> MatchChunk:
+    """Return the chunk with rows that have checks replaced by the numbers of those that hold."""
+    candidates = np.flatnonzero(chunk.numbers < 0)
+    if not len(candidates):
+        return chunk
+    if check is None:
+        raise ValueError("this segment has checks: matching it needs a callback that decides them")
+    event = chunk.first + np.searchsorted(chunk.offset, candidates, side="right") - 1
+    position = np.searchsorted(segment.section(Section.CHECKED_ROW), ~chunk.numbers[candidates])
+    holds = check(event, position, chunk)
+    numbers = chunk.numbers.copy()
+    numbers[candidates] = segment.section(Section.CHECKED_NUMBER)[position]
+    keep = np.ones(len(numbers), np.bool_)
+    keep[candidates[~holds]] = False
+    offset = np.concatenate([[0], np.cumsum(keep)])[chunk.offset]
+    return chunk._replace(offset=offset, numbers=numbers[keep])

@@ -17,15 +17,18 @@ import numpy.typing as npt
 from tocsin.index.encode import EventSource
 from tocsin.index.layout import Section
 from tocsin.index.tier import Tier
-from tocsin.matching.columnar.checks import Checks
-from tocsin.matching.columnar.finish import finisher_of
+from tocsin.matching.columnar.finish import CheckCallback, finisher_of
 from tocsin.matching.columnar.gathered import Gathered, borrowed
 from tocsin.matching.columnar.matches import Matches, joined
 from tocsin.matching.columnar.segment_matcher import NOTHING_BESIDE, Beside, SegmentMatcher
+from tocsin.matching.deciders import Candidates, Deciders
 from tocsin.schema import Schema
 
 if TYPE_CHECKING:
     from tocsin.index.coded_batch import CodedBatch
+    from tocsin.matching.columnar.segment_matcher import MatchChunk
+    from tocsin.matching.inquiry import Inquiry
+    from tocsin.operators.asked import Asked
 
 Int64s = npt.NDArray[np.int64]
 OUTPUT_IDS = 1 << 20  # ids of one chunk of matches: some events, and no more than stays in the cache until it is used
@@ -40,10 +43,10 @@ class TierReader:
     It tells ids, or numbers from `first_number` on.
     """
 
-    def __init__(self, tier: Tier, schema: Schema, first_number: int | None = None) -> None:
+    def __init__(self, tier: Tier, schema: Schema, asked: Asked, first_number: int | None = None) -> None:
         self.tier = tier
         self.first_number = first_number
-        self.checks = Checks(tier.segment.checks, schema)
+        self.deciders = Deciders(tier, schema, asked)
         self._own = threading.local()
 
     def matcher(self) -> SegmentMatcher:
@@ -53,25 +56,58 @@ class TierReader:
         matcher: SegmentMatcher = self._own.matcher
         return matcher
 
-    def match(self, coded: CodedBatch, source: EventSource, first: int, output_ids: int) -> Iterator[Matches]:
+    def match(
+        self, coded: CodedBatch, source: EventSource, inquiry: Inquiry, first: int, output_ids: int
+    ) -> Iterator[Matches]:
         """Yield the matches of coded events, the first of which is event `first` of the source."""
         if self.tells_ids(coded):
             yield from self.match_beside(coded, first, output_ids, NOTHING_BESIDE)
             return
-
-        def check(number: int, events: Int64s) -> npt.NDArray[np.bool_]:
-            return self.checks.hold(source, number, events + first)
-
-        for chunk in self.matcher().match(coded, check, output_ids):
+        for chunk in self.matcher().match(coded, self.decider(source, inquiry, first), output_ids):
             yield Matches(first + chunk.first, chunk.offset, self.ids(chunk.numbers))
 
-    def count(self, coded: CodedBatch, source: EventSource) -> Int64s:
+    def decider(self, source: EventSource, inquiry: Inquiry, first: int = 0) -> CheckCallback:
+        """Return what decides rows with checks, for events the first of which is event `first` of the source."""
+
+        def decide(events: Int64s, positions: Int64s, chunk: MatchChunk) -> npt.NDArray[np.bool_]:
+            candidates = Candidates(events + first, positions)
+            self.deciders.decide(candidates, source, inquiry)
+            held = candidates.held()
+            if candidates.bindings or candidates.failure:
+                self._note(candidates, held, chunk, first, inquiry)
+            return held
+
+        return decide
+
+    def _note(
+        self, candidates: Candidates, held: npt.NDArray[np.bool_], chunk: MatchChunk, first: int, inquiry: Inquiry
+    ) -> None:
+        """Tell the inquiry the values of variables, and what failed."""
+        numbers = self.deciders.number[candidates.position]
+        for at, bindings in candidates.bindings.items():
+            if held[at]:
+                event, number = int(candidates.event[at]), int(numbers[at])
+                inquiry.hold(event, self.id_of(number), bindings)
+                same = np.flatnonzero(held & (candidates.event == event) & (numbers == number)).tolist()
+                e = event - first - chunk.first
+                plain = chunk.numbers[chunk.offset[e] : chunk.offset[e + 1]] == number
+                if plain.any() or any(other not in candidates.bindings for other in same):
+                    inquiry.hold(event, self.id_of(number), ())
+        for at, reason in candidates.failure.items():
+            if candidates.open[at]:
+                inquiry.failures.setdefault((int(candidates.event[at]), self.id_of(int(numbers[at]))), reason)
+
+    def id_of(self, number: int) -> Any:
+        """Return what is told of a subscription."""
+        return self.ids(np.array([number], np.int32)).tolist()[0]
+
+    def count(self, coded: CodedBatch, source: EventSource, inquiry: Inquiry) -> Int64s:
         """Return how many subscriptions each of the source's events matches."""
         segment = self.tier.segment
         if finisher_of(segment, coded, None) is None:
             return self.matcher().count(coded)
         counts = np.zeros(source.size, np.int64)
-        for part in self.match(coded, source, 0, OUTPUT_IDS):
+        for part in self.match(coded, source, inquiry, 0, OUTPUT_IDS):
             counts[part.first : part.first + len(part.offset) - 1] = part.counts()
         return counts
 
@@ -123,18 +159,20 @@ class TierReader:
         return ids.astype(np.int32) if small else ids
 
     def match_part(
-        self, coded: CodedBatch, source: EventSource, start: int, stop: int, output_ids: int, memory: Gathered
-    ) -> Matches:
+        self, coded: CodedBatch, source: EventSource, inquiry: Inquiry, start: int, stop: int, output_ids: int,
+        memory: Gathered,
+    ) -> Matches:  # fmt: skip
         """Return the matches of events start .. stop-1 of the source, in that memory."""
         memory.clear()
-        for part in self.match(coded.part(start, stop), source, start, output_ids):
+        for part in self.match(coded.part(start, stop), source, inquiry, start, output_ids):
             memory.add(part)
         return memory.matches(start)
 
 
 def match_tiers(
-    readers: Sequence[TierReader], coded: Sequence[CodedBatch], source: EventSource, threads: int, output_ids: int
-) -> Iterator[Matches]:
+    readers: Sequence[TierReader], coded: Sequence[CodedBatch], source: EventSource, inquiry: Inquiry, threads: int,
+    output_ids: int,
+) -> Iterator[Matches]:  # fmt: skip
     """Yield the matches of all tiers, part by part of the events, so that no part becomes too large."""
     largest = max(range(len(readers)), key=lambda at: len(readers[at].tier.segment), default=0)
     others = [pair for at, pair in enumerate(zip(readers, coded, strict=True)) if at != largest]
@@ -142,7 +180,7 @@ def match_tiers(
     def run(start: int, stop: int, memory: list[Gathered]) -> Iterator[Matches]:
         *each, together = memory
         found = [
-            reader.match_part(batch, source, start, stop, output_ids, of_reader)
+            reader.match_part(batch, source, inquiry, start, stop, output_ids, of_reader)
             for (reader, batch), of_reader in zip(others, each, strict=True)
         ]
         if len(found) == 1:
@@ -157,7 +195,7 @@ def match_tiers(
             beside = Beside(small.offset, together.with_spare(len(small)))
             yield from main.match_beside(batch, start, output_ids, beside)
         else:
-            for part in main.match(batch, source, start, output_ids):
+            for part in main.match(batch, source, inquiry, start, output_ids):
                 yield joined([part, small.part(part.first, len(part.offset) - 1)], part.first, len(part.offset) - 1)
 
     step = max(1, min(EVENTS_AT_ONCE, -(-source.size // threads)))

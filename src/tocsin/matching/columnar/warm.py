@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tocsin.index.subscription_index import Lifetime
 from tocsin.language import bind, parse
-from tocsin.matching.columnar.matcher import ColumnarMatcher
+from tocsin.matching.matcher import Matcher
 from tocsin.schema import EventType, NumericDomain, PointDomain, Schema, TextDomain, TypeAttribute
 
 TEXTS = (
@@ -32,7 +32,7 @@ TEXTS = (
 def warm() -> None:
     """Run each kernel on a small index."""
     schema = _schema()
-    matcher = ColumnarMatcher(schema)
+    matcher = Matcher(schema)
     for number in range(3_000):
         text = TEXTS[number % len(TEXTS)].format(n=number % 40)
         matcher.add(number, bind(parse(text), schema), Lifetime(created=0))
@@ -46,7 +46,7 @@ def warm() -> None:
     matcher.near_misses(admitted[0])
     batch = pa.RecordBatch.from_pydict({"a": np.arange(300) % 9, "b": np.arange(300) / 2})
     list(matcher.match_arrow(batch, seq=np.arange(300)))
-    plain = ColumnarMatcher(schema)
+    plain = Matcher(schema)
     for number in range(100):
         plain.add(number, bind(parse(f"a = {number % 9} and b > {number}"), schema))
     plain.count_arrow(batch)

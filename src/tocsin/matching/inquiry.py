@@ -1,0 +1,82 @@
+"""Inquiry: what matching a batch of events finds out beside which subscriptions match.
+
+The values of variables and of computed attributes belong to matches, failures to pairs that have no answer. What operators
+said is kept for each event, so that nothing is asked twice: by another segment, or by the match that follows a prefetch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tocsin.language.formula import Substitution
+from tocsin.schema import Event, Value
+
+if TYPE_CHECKING:
+    from tocsin.operators.asked import Asked
+    from tocsin.operators.event_evaluation import EventEvaluation
+
+SubscriptionId = str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A subscription that an event satisfies.
+
+    `bindings` are the values of its variables that satisfy it, `computed` the values that an offer computes for it.
+    """
+
+    id: SubscriptionId
+    bindings: tuple[Substitution, ...] = ()
+    computed: Mapping[str, Value | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A subscription that nothing refuses, but for which something failed."""
+
+    id: SubscriptionId
+    reason: str
+
+
+class Inquiry:
+    """What was found out about the events of a batch."""
+
+    def __init__(self) -> None:
+        self.bindings: dict[tuple[int, SubscriptionId], tuple[Substitution, ...]] = {}
+        self.computed: dict[tuple[int, SubscriptionId], Mapping[str, Value | None]] = {}
+        self.failures: dict[tuple[int, SubscriptionId], str] = {}
+        self._evaluations: dict[int, tuple[Event, EventEvaluation]] = {}  # by the event's number in the batch
+
+    def evaluation(self, number: int, event: Event, asked: Asked) -> EventEvaluation:
+        """Return what operators have said about an event of the batch."""
+        known = self._evaluations.get(number)
+        if known is None or known[0] is not event or known[1].patterns is not asked.predicates.patterns:
+            known = self._evaluations[number] = (event, asked.evaluation(event))
+        return known[1]
+
+    def hold(self, event: int, id: SubscriptionId, bindings: tuple[Substitution, ...]) -> None:
+        """Take note that a conjunction of a subscription holds, for these values of variables."""
+        key = (event, id)
+        before = self.bindings.get(key)
+        if not bindings or before == ():  # it holds without any
+            self.bindings[key] = ()
+        elif before is None:
+            self.bindings[key] = bindings
+        else:
+            self.bindings[key] = before + tuple(each for each in bindings if each not in before)
+
+    def matches(self, event: int, ids: list[SubscriptionId]) -> list[Match]:
+        """Return the matches of an event, of which these are the ids."""
+        from tocsin.language.semantics import MOST_BINDINGS, in_order
+
+        found = []
+        for id in ids:
+            bindings = in_order(self.bindings.get((event, id), ()))[:MOST_BINDINGS]
+            found.append(Match(id, bindings, self.computed.get((event, id), {})))
+        return found
+
+    def failed(self, event: int, matched: set[Any]) -> list[Failure]:
+        """Return the failures of an event that no other conjunction made up for."""
+        return [Failure(id, why) for (at, id), why in self.failures.items() if at == event and id not in matched]

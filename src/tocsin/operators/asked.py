@@ -1,0 +1,316 @@
+"""Asked: what conjunctions ask of operators, and whether they get it from an event (Liu et al., sections 2 and 3).
+
+What a conjunction asks of operators and variables is one condition (compile/normalise.py). Its calls that are not within a
+`not` with variables must all hold, whatever the variables: these are its members, and conjunctions with the same members
+are one to a schedule (problem.py), which decides the members of all that an event has left, sharing every evaluation. Where
+a condition has variables, or more than calls, the definition then decides it with what the operators have found.
+
+A call of an operator that is not there, or no longer takes its arguments, fails: the subscription matches nothing, and
+matches again where the operator is back.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from tocsin.errors import BindError, FormulaFailed, NotSupported, UnknownOperator, did_you_mean, nearest
+from tocsin.language.bind import bind_condition
+from tocsin.language.formula import Scope, Substitution
+from tocsin.language.json_form import node_from_json
+from tocsin.language.semantics import Situation, satisfying
+from tocsin.language.sides import sides_of
+from tocsin.language.syntax import And, Constant, Node, Not, OperatorCall, Variable
+from tocsin.language.variables import variables_of
+from tocsin.operators.calls import Pattern, unify
+from tocsin.operators.event_evaluation import EventEvaluation
+from tocsin.operators.growing_array import GrowingArray
+from tocsin.operators.operator import Operator, Parameter
+from tocsin.operators.predicates import Predicates
+from tocsin.operators.problem import Int32s, Problem, Schedule, Workload
+from tocsin.operators.registry import Registry
+from tocsin.operators.runner import Outcome, Runner
+from tocsin.schema import Domain, Event, Schema, Value, ViewAttribute
+
+Answer = tuple[Substitution, ...] | None | str  # the values of variables that satisfy it; None: false; a text: why it fails
+HOLDS: tuple[Substitution, ...] = ()
+
+
+class Condition:
+    """One condition that asks operators: its members, and itself where these do not decide it."""
+
+    __slots__ = ("conjunction", "is_decided_by_members", "node", "predicates")
+
+    def __init__(self, conjunction: int, predicates: tuple[int, ...], *, is_decided_by_members: bool, node: Node) -> None:
+        self.conjunction = conjunction  # its number to the schedule; -1 where it has no members
+        self.predicates = predicates  # of its members
+        self.is_decided_by_members = is_decided_by_members
+        self.node = node
+
+
+class Asked:
+    """Conditions that ask operators, by their texts, and the schedule that decides their members.
+
+    It learns from the events; nothing is forgotten but with `cleared`. Safe to share among threads: it is locked for what
+    it does itself, and never while an operator runs.
+    """
+
+    def __init__(
+        self, schema: Schema, registry: Registry, schedule: str | Callable[[], Schedule] = "adaptive"
+    ) -> None:
+        self.schema, self.registry = schema, registry
+        self._new_schedule = schedule
+        self.schedule = made_schedule(schedule)
+        self.predicates = Predicates()
+        self.lock = threading.RLock()
+        self.runner = _RunUnlocked(registry.runner, self.lock)
+        self.missing: dict[str, str] = {}  # operators that are called but cannot be, and why
+        self.evaluations = 0
+        self._scope = trusted_scope(schema, self)
+        self._conditions: dict[str, Condition] = {}
+        self._conjunctions: dict[tuple[tuple[int, bool], ...], int] = {}
+        self._starts = GrowingArray(np.int64, [0])
+        self._members = GrowingArray(np.int32)
+        self._negated = GrowingArray(np.bool_)
+        self._lineage = object()
+        self._workload: Workload | None = None
+        self._prepared: Workload | None = None
+
+    def cleared(self, schema: Schema) -> Asked:
+        """Return one that knows no conditions yet."""
+        return Asked(schema, self.registry, self._new_schedule)
+
+    def __len__(self) -> int:
+        return len(self._conditions)
+
+    # --- conditions ---------------------------------------------------------------------------------------------------
+
+    def condition(self, expression: str) -> Condition:
+        """Return the condition of a JSON tree, made when it is first asked for."""
+        known = self._conditions.get(expression)
+        if known is None:
+            node = bind_condition(node_from_json(msgspec.json.decode(expression)), self._scope).root
+            known = self._conditions[expression] = self._made(node)
+        return known
+
+    def _made(self, node: Node) -> Condition:
+        parts = node.parts if isinstance(node, And) else (node,)
+        signs: dict[int, bool] = {}
+        decided = True
+        for part in parts:
+            call, negated = (part.part, True) if isinstance(part, Not) else (part, False)
+            if not isinstance(call, OperatorCall) or (negated and variables_of(call)):
+                decided = False
+                continue
+            number = self.predicates.number(self._pattern(call)[0])
+            # p and not p: whatever the schedule finds, the definition has the last word.
+            decided = decided and signs.setdefault(number, negated) == negated and not variables_of(call)
+        members = tuple(sorted(signs.items()))
+        return Condition(self._conjunction(members), tuple(signs), is_decided_by_members=decided, node=node)
+
+    def _conjunction(self, members: tuple[tuple[int, bool], ...]) -> int:
+        if not members:
+            return -1
+        known = self._conjunctions.get(members)
+        if known is None:
+            known = self._conjunctions[members] = len(self._conjunctions)
+            self._members.extend([predicate for predicate, _ in members])
+            self._negated.extend([negated for _, negated in members])
+            self._starts.extend([len(self._members)])
+            self._workload = None
+        return known
+
+    def _pattern(self, call: OperatorCall) -> tuple[Pattern, tuple[str, ...]]:
+        return unify(call, self._operator(call))
+
+    def _operator(self, call: OperatorCall) -> Operator:
+        try:
+            return self.registry.get(call.name)
+        except UnknownOperator:
+            return _missing(call, f"the operator {call.name} is not installed")
+
+    # --- what binding asks of operators -------------------------------------------------------------------------------
+
+    def bind_call(self, call: OperatorCall, attributes: Mapping[str, ViewAttribute]) -> OperatorCall:
+        """Return a stored call as it is used here; one that cannot be is kept, and fails."""
+        try:
+            return self.registry.bind_call(call, attributes)
+        except BindError as error:
+            self.missing[call.name] = str(error)
+            return call
+
+    def variable_domains(self, call: OperatorCall) -> Mapping[str, Domain]:
+        """Return the domain of each variable of a call."""
+        if call.name in self.missing:
+            from tocsin.language.formula import FLOAT
+
+            return dict.fromkeys(variables_of(call), FLOAT)
+        return self.registry.variable_domains(call)
+
+    def solutions(self, call: OperatorCall, event: Event) -> Sequence[Substitution]:
+        raise AssertionError("conditions are decided with what an EventEvaluation knows")
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    def evaluation(self, event: Event) -> EventEvaluation:
+        """Return what is known of an event, which is nothing yet."""
+        return EventEvaluation(event, self.predicates.patterns, self.runner, self.predicates.grown_statistics())
+
+    def decide(
+        self, asked: Sequence[tuple[EventEvaluation, Sequence[str]]]
+    ) -> list[dict[str, bool]]:
+        """Return, for each event, which of its conditions have members that all hold or fail.
+
+        Operators that offer batches are asked about all events that may need the answer, at the first need.
+        """
+        with self.lock:
+            wanted = [(each, {text: self.condition(text) for text in texts}) for each, texts in asked]
+            workload = self._current()
+            batch = _Batch(wanted) if len(wanted) > 1 else None
+            return [self._members_hold(each, conditions, workload, batch) for each, conditions in wanted]
+
+    def _members_hold(
+        self, evaluation: EventEvaluation, conditions: dict[str, Condition], workload: Workload, batch: _Batch | None
+    ) -> dict[str, bool]:
+        evaluation.statistics = self.predicates.grown_statistics()
+        known = len(evaluation.evaluated)
+        numbers = {each.conjunction for each in conditions.values() if each.conjunction >= 0}
+        candidates: Int32s = np.array(sorted(numbers), np.int32)
+        held: set[int] = set()
+        if len(candidates):
+            evaluate = evaluation.evaluate if batch is None else partial(batch.evaluate, evaluation)
+            run = self.schedule.run(Problem(workload, candidates, evaluation.statistics), evaluate)
+            held = set(candidates[run].tolist())
+        self.evaluations += len(evaluation.evaluated) - known
+        failed = evaluation.failures.keys()
+        return {
+            text: each.conjunction < 0 or each.conjunction in held or not failed.isdisjoint(each.predicates)
+            for text, each in conditions.items()
+        }
+
+    def answer(
+        self, expression: str, evaluation: EventEvaluation, values: Mapping[str, tuple[Value, ...]],
+        failed: Mapping[str, FormulaFailed],
+    ) -> Answer:  # fmt: skip
+        """Return what comes of a condition whose members all hold or fail, for these values of names."""
+        with self.lock:
+            condition = self.condition(expression)
+            known = len(evaluation.evaluated)
+            if condition.is_decided_by_members and evaluation.failures.keys().isdisjoint(condition.predicates):
+                return HOLDS
+            situation = Situation(values, partial(self._found, evaluation), failed)
+            try:
+                found = satisfying(condition.node, situation)
+            except FormulaFailed as error:
+                return error.reason
+            finally:
+                self.evaluations += len(evaluation.evaluated) - known
+            return HOLDS if {} in found else tuple(found) or None
+
+    def _found(self, evaluation: EventEvaluation, call: OperatorCall) -> Sequence[Substitution]:
+        pattern, names = self._pattern(call)
+        number = self.predicates.number(pattern)
+        evaluation.statistics = self.predicates.grown_statistics()
+        rows = evaluation.solutions(number)
+        if rows is None:
+            raise FormulaFailed(self.missing.get(call.name) or evaluation.failures[number])
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def _current(self) -> Workload:
+        """Return the conjunctions as schedules see them; the schedule is ready for them."""
+        if self._workload is None:
+            self._workload = Workload(
+                operator=self.predicates.operator(),
+                argument=self.predicates.argument(),
+                starts=self._starts.view,
+                members=self._members.view,
+                negated=self._negated.view,
+                owner=np.arange(len(self._conjunctions), dtype=np.int32),
+                lineage=self._lineage,
+            )
+        if self._workload is not self._prepared:
+            self.schedule.prepare(self._workload, self.predicates.grown_statistics())
+            self._prepared = self._workload
+        return self._workload
+
+
+def trusted_scope(schema: Schema, operators: Any = None) -> Scope:
+    """Return the scope in which stored conditions, which were bound when they were made, are bound again."""
+    found = sides_of(schema, ()).subscription_scope
+    return Scope(found.attributes, aliases=found.aliases, operators=operators, trusted=True)
+
+
+def made_schedule(schedule: str | Callable[[], Schedule]) -> Schedule:
+    """Return a new schedule; raises NotSupported for a name that there is none of."""
+    if not isinstance(schedule, str):
+        return schedule()
+    from tocsin.operators.schedules import SCHEDULES
+
+    if schedule not in SCHEDULES:
+        hint = did_you_mean(nearest(schedule, SCHEDULES))
+        raise NotSupported(f"there is no schedule {schedule!r}{hint}; there are: {', '.join(SCHEDULES)}")
+    return SCHEDULES[schedule]()
+
+
+def _missing(call: OperatorCall, reason: str) -> Operator:
+    """Return an operator that stands for one that is not there: it fails."""
+    from tocsin.language.formula import FLOAT, TEXT
+
+    def fail(*_: object) -> None:
+        raise FormulaFailed(reason)
+
+    parameters = tuple(
+        Parameter(f"p{at}", FLOAT if isinstance(each, Variable) else TEXT, "open" if isinstance(each, Variable) else "input")
+        for at, each in enumerate(call.arguments)
+        if isinstance(each, Variable | Constant)
+    )
+    return Operator(call.name, fail, parameters)
+
+
+class _Batch:
+    """Several events whose operators are asked together where they offer it."""
+
+    def __init__(self, wanted: Sequence[tuple[EventEvaluation, dict[str, Condition]]]) -> None:
+        self._needing: dict[int, list[EventEvaluation]] = {}
+        for evaluation, conditions in wanted:
+            needed = {predicate for each in conditions.values() for predicate in each.predicates}
+            for predicate in needed:
+                if evaluation.patterns[predicate].operator.evaluate_batch is not None:
+                    self._needing.setdefault(predicate, []).append(evaluation)
+
+    def evaluate(self, evaluation: EventEvaluation, predicate: int) -> bool:
+        """Return whether the predicate is true of an event."""
+        waiting = [each for each in self._needing.get(predicate, ()) if not each.knows(predicate)]
+        if not evaluation.knows(predicate) and len(waiting) > 1:
+            pattern = evaluation.patterns[predicate]
+            outcomes = evaluation.runner.run_batch(pattern, [each.event for each in waiting])
+            for each, outcome in zip(waiting, outcomes, strict=True):
+                each.learn(predicate, outcome, pattern.operator.cost)
+        return evaluation.evaluate(predicate)
+
+
+class _RunUnlocked(Runner):
+    """Runs operators by another runner, with a lock let go of meanwhile."""
+
+    def __init__(self, runner: Runner, lock: threading.RLock) -> None:  # type: ignore[valid-type]
+        super().__init__()
+        self._behind, self._engine_lock = runner, lock
+
+    def run(self, pattern: Pattern, event: Event) -> Outcome:
+        self._engine_lock.release()  # type: ignore[attr-defined]
+        try:
+            return self._behind.run(pattern, event)
+        finally:
+            self._engine_lock.acquire()  # type: ignore[attr-defined]
+
+    def run_batch(self, pattern: Pattern, events: Sequence[Event]) -> list[Outcome]:
+        self._engine_lock.release()  # type: ignore[attr-defined]
+        try:
+            return self._behind.run_batch(pattern, events)
+        finally:
+            self._engine_lock.acquire()  # type: ignore[attr-defined]
