@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.compile.atoms import Among, Bound, Conjunction, Interval
+from tocsin.compile.ids import ids_of
 from tocsin.compile.normalise import NormalForm
 from tocsin.compile.table import Check, Column, ConjunctionTable, Derivation, PredicateKind
 from tocsin.language.json_form import node_to_json
@@ -240,7 +241,7 @@ def _without_empty(
     np.cumsum(np.bincount(conjunction, minlength=len(subscription)), out=offset[1:])
     return ConjunctionTable(
         columns,
-        id_array(builder.ids),
+        ids_of(builder.ids),
         subscription,
         offset,
         column.astype(np.uint16),
@@ -305,7 +306,7 @@ def _coded_sets(
     return np.array(offset, np.int64), low_high[:, 0].copy(), low_high[:, 1].copy()
 
 
-# --- arrays of keys and ids -------------------------------------------------------------------------------------------
+# --- arrays of keys ---------------------------------------------------------------------------------------------------
 
 
 def key_array(keys: Sequence[Any]) -> npt.NDArray[Any]:
@@ -334,12 +335,3 @@ def joined_keys(chunks: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
 
 def _fits_float(chunk: npt.NDArray[Any]) -> bool:
     return chunk.dtype.kind == "f" or bool(((chunk >= -_FLOAT_EXACT) & (chunk <= _FLOAT_EXACT)).all())
-
-
-def id_array(ids: Sequence[Any]) -> npt.NDArray[Any]:
-    """Return ids as int64 where all are small integers, else as objects."""
-    if all(type(id) is int and abs(id) < 2**63 for id in ids):
-        return np.array(ids, np.int64)
-    array = np.empty(len(ids), object)
-    array[:] = ids
-    return array

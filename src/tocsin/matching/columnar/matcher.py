@@ -7,7 +7,7 @@ coded once per tier (index/encode.py) and joined with it by kernels (segment_mat
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.compile.bulk import load_bulk
+from tocsin.compile.ids import id_at
 from tocsin.compile.normalise import normalise
 from tocsin.compile.table import ConjunctionTable
 from tocsin.errors import UnknownSubscription
@@ -27,6 +28,7 @@ from tocsin.matching.columnar.code_text import predicate_text
 from tocsin.matching.columnar.matches import Matches
 from tocsin.matching.columnar.near_misses import near_misses
 from tocsin.matching.columnar.segment_matcher import WorkCounters, visited_share
+from tocsin.matching.columnar.tier_ids import TierIds
 from tocsin.matching.columnar.tier_reader import OUTPUT_IDS, TierReader, match_tiers
 from tocsin.matching.matcher import Matcher, SubscriptionId
 from tocsin.schema import Event, Schema, Value
@@ -60,6 +62,15 @@ class CodedEvents(NamedTuple):
     source: EventSource
     readers: Sequence[TierReader]
     coded: Sequence[CodedBatch]
+    dictionary: TierIds | None
+
+
+class TiersRead(NamedTuple):
+    """The tiers of one moment, a reader for each, and the dictionary of what they tell where ids are texts."""
+
+    tiers: Sequence[Tier]
+    readers: list[TierReader]
+    dictionary: TierIds | None
 
 
 class ColumnarMatcher(Matcher):
@@ -81,7 +92,7 @@ class ColumnarMatcher(Matcher):
         self._merge_beside = merge_beside
         self._numbered = numbered
         self._readers: dict[tuple[str, int | None], TierReader] = {}
-        self._read: tuple[Sequence[Tier], list[TierReader]] = ((), [])  # the tiers of the last match, and their readers
+        self._read = TiersRead((), [], None)  # of the last match
 
     # --- subscriptions ------------------------------------------------------------------------------------------------
 
@@ -128,10 +139,13 @@ class ColumnarMatcher(Matcher):
         source = EventObjects([event])
         as_of = (_one(seq), _one(arrival))
         found: list[npt.NDArray[Any]] = []
-        for reader in self._current():
+        _, readers, dictionary = self._current()
+        for reader in readers:
             batch = reader.tier.encoder.encode_one(event, *as_of)
             found.append(reader.ids(reader.matcher().match_one(batch, partial(reader.checks.hold, source))))
         ids = found[0] if len(found) == 1 else np.concatenate(found) if found else _NOTHING
+        if dictionary is not None:
+            ids = dictionary.take(ids)
         self.work.events += 1
         self.work.matches += len(ids)
         return ids
@@ -174,13 +188,13 @@ class ColumnarMatcher(Matcher):
         self, source: EventSource, seq: Int64s | None = None, arrival: Int64s | None = None, *, raw: bool = False
     ) -> CodedEvents:
         """Return the events in the code spaces of the tiers of this moment (`raw`: see SegmentEncoder.encode)."""
-        readers = self._current()
+        _, readers, dictionary = self._current()
         coded = [reader.tier.encoder.encode(source, seq, arrival, raw=raw) for reader in readers]
-        return CodedEvents(source, readers, coded)
+        return CodedEvents(source, readers, coded, dictionary)
 
     def match_coded(self, events: CodedEvents, *, threads: int = 1, output_ids: int = OUTPUT_IDS) -> Iterator[Matches]:
         """Yield what match_source yields, for events that are coded already."""
-        source, readers, coded = events
+        source, readers, coded, dictionary = events
         self.work.events += source.size
         if len(readers) == 1 and threads == 1:
             parts = readers[0].match(coded[0], source, 0, output_ids)
@@ -188,7 +202,7 @@ class ColumnarMatcher(Matcher):
             parts = match_tiers(readers, coded, source, threads, output_ids)
         for part in parts:
             self.work.matches += len(part)
-            yield part
+            yield part if dictionary is None else replace(part, dictionary=dictionary)
         self._count_work()
 
     def count_arrow(self, batch: pa.RecordBatch, *, seq: Int64s | None = None, arrival: Int64s | None = None) -> Int64s:
@@ -211,10 +225,10 @@ class ColumnarMatcher(Matcher):
         One pass over all conjunctions. A subscription that the event satisfies by another conjunction is none.
         """
         matched, found = set(self.match(event)), []
-        for reader in self._current():
+        for reader in self._current().readers:
             segment = reader.tier.segment
             for miss in near_misses(segment, reader.tier.encoder.encode_one(event), limit):
-                id = segment.ids[miss.number : miss.number + 1].tolist()[0]
+                id = id_at(segment.ids, miss.number)
                 if id not in matched and miss.number not in reader.tier.dead:
                     column = segment.columns[miss.column]
                     wanted = predicate_text(segment, miss)
@@ -239,22 +253,23 @@ class ColumnarMatcher(Matcher):
         counts = [reader.matcher().workspace.counters.tolist() for reader in self._readers.values()]
         self.work.details = dict(zip(WORK, map(sum, zip(*counts, strict=True)), strict=False))
 
-    def _current(self) -> list[TierReader]:
+    def _current(self) -> TiersRead:
         """Return a reader for each tier of this moment; those of tiers that are gone are let go."""
         tiers = self.index.tiers()
         if self._merge_beside and len(tiers) > 1:
             self.index.merge_in_background()
-        read, readers = self._read
-        if read is tiers:
-            return readers
+        if self._read.tiers is tiers:
+            return self._read
+        texts = any(tier.segment.ids_are_text for tier in tiers)
         known, first, found = self._readers, 0, {}
         for tier in tiers:
-            key = (tier.name, first if self._numbered else None)
+            key = (tier.name, first if self._numbered or texts else None)
             found[key] = known.get(key) or TierReader(tier, self.schema, key[1])
-            first += len(tier.segment) if self._numbered else 0
+            first += len(tier.segment)
         self._readers, readers = found, list(found.values())
-        self._read = tiers, readers
-        return readers
+        held = TierIds([tier.segment.ids for tier in tiers]) if texts and not self._numbered else None
+        self._read = read = TiersRead(tiers, readers, held)
+        return read
 
 
 def _one(number: int | None) -> Int64s | None:
