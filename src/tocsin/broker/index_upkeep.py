@@ -16,6 +16,7 @@ import numpy as np
 from tocsin.broker.broker import Broker
 from tocsin.broker.columnar_engine import LiveFolder
 from tocsin.broker.indexes import folder_of
+from tocsin.compile.ids import kept_ids
 from tocsin.errors import FileError, StoreError
 from tocsin.index.check import check_segment
 from tocsin.store import Store, schema_history
@@ -94,7 +95,7 @@ def check_index(place: str | Path, folder: str | Path | None = None) -> list[str
             problems.append(f"{path}/{tier.name}.segment: {error}")
         alive = np.ones(len(tier.segment), np.bool_)
         alive[np.array(list(tier.dead), np.int64)] = False
-        found |= set(tier.segment.ids[alive].tolist())
+        found |= {int(id) for id in kept_ids(tier.segment.ids, alive).tolist()}
     due = {row.id for row in rows if row.id <= manifest.seq and (row.deleted_seq or manifest.seq + 1) > manifest.seq}
     may = {row.id for row in rows if row.id <= manifest.seq}  # those that ended may wait for events to be matched
     if due - found:

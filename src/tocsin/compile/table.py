@@ -34,6 +34,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tocsin.compile.ids import Ids
     from tocsin.schema import Domain
 
 Derivation = Literal["value", "words", "latitude", "longitude"]
@@ -100,7 +101,7 @@ class ConjunctionTable:
     """
 
     columns: Sequence[Column]
-    ids: npt.NDArray[Any]  # int64, or objects (str): the identity of each subscription
+    ids: Ids  # the identity of each subscription
     subscription: npt.NDArray[np.int64]  # per conjunction: position in ids, ascending
     offset: npt.NDArray[np.int64]  # per conjunction, and one past the end
     column: npt.NDArray[np.uint16]  # per predicate: position in columns

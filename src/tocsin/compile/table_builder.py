@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.compile.atoms import Among, Bound, Checked, Conjunction, Decided, Interval
+from tocsin.compile.ids import ids_of
 from tocsin.compile.normalise import NormalForm, asks_operators
 from tocsin.compile.table import Check, CheckKind, Column, ConjunctionTable, Derivation, PredicateKind
 from tocsin.language.json_form import literal_to_json, node_to_json
@@ -250,7 +251,7 @@ def _without_empty(
     np.cumsum(np.bincount(conjunction, minlength=len(subscription)), out=offset[1:])
     return ConjunctionTable(
         columns,
-        id_array(builder.ids),
+        ids_of(builder.ids),
         subscription,
         offset,
         column.astype(np.uint16),
@@ -315,7 +316,7 @@ def _coded_sets(
     return np.array(offset, np.int64), low_high[:, 0].copy(), low_high[:, 1].copy()
 
 
-# --- arrays of keys and ids -------------------------------------------------------------------------------------------
+# --- arrays of keys ---------------------------------------------------------------------------------------------------
 
 
 def key_array(keys: Sequence[Any]) -> npt.NDArray[Any]:
@@ -344,12 +345,3 @@ def joined_keys(chunks: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
 
 def _fits_float(chunk: npt.NDArray[Any]) -> bool:
     return chunk.dtype.kind == "f" or bool(((chunk >= -_FLOAT_EXACT) & (chunk <= _FLOAT_EXACT)).all())
-
-
-def id_array(ids: Sequence[Any]) -> npt.NDArray[Any]:
-    """Return ids as int64 where all are small integers, else as objects."""
-    if all(type(id) is int and abs(id) < 2**63 for id in ids):
-        return np.array(ids, np.int64)
-    array = np.empty(len(ids), object)
-    array[:] = ids
-    return array

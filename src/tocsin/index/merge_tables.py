@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.compile.ids import joined_ids, kept_ids
 from tocsin.compile.table import Check, Column, ConjunctionTable, Derivation, PredicateKind
 from tocsin.compile.table_builder import joined_keys
 
@@ -72,7 +73,7 @@ def _selected(table: ConjunctionTable, keep: npt.NDArray[np.bool_]) -> Conjuncti
     np.cumsum(np.diff(table.offset)[rows], out=offset[1:])
     return replace(
         table,
-        ids=table.ids[keep],
+        ids=kept_ids(table.ids, keep),
         subscription=(np.cumsum(keep) - 1)[table.subscription[rows]],
         offset=offset,
         column=table.column[predicates],
@@ -151,7 +152,7 @@ def _concatenated(
 
     return ConjunctionTable(
         columns,
-        _joined_ids([part.ids for part in parts]),
+        joined_ids([part.ids for part in parts]),
         stacked("subscription", [len(part.ids) for part in parts]),
         offsets("offset"),
         joined("column"),
@@ -163,9 +164,3 @@ def _concatenated(
         joined("set_high"),
         checks,
     )
-
-
-def _joined_ids(ids: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    if all(each.dtype != object for each in ids):
-        return np.concatenate(ids)
-    return np.concatenate([each.astype(object) for each in ids])

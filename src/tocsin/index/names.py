@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.compile.ids import TextIds
 from tocsin.compile.table import Check, CheckKind, Column
 from tocsin.index.layout import Scalar, Section
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tocsin.compile.ids import Ids
     from tocsin.compile.table import ConjunctionTable
     from tocsin.schema import Domain
 
@@ -44,11 +46,12 @@ def names_sections(
     sections[Section.CONSTANTS] = np.frombuffer(b"".join(parts), np.uint8)
     names = json.dumps({"columns": columns, "checks": checks}, sort_keys=True)
     sections[Section.NAMES] = np.frombuffer(names.encode(), np.uint8)
-    if table.ids.dtype == object:
-        sections[Section.IDS], sections[Section.ID_OFFSET] = _encode_texts(table.ids)
+    ids = table.ids
+    if isinstance(ids, TextIds):
+        sections[Section.IDS], sections[Section.ID_OFFSET] = ids.data, ids.offset
     else:
-        sections[Section.IDS] = table.ids.astype(np.int64).view(np.uint8)
-    scalars[Scalar.IDS_ARE_TEXT] = int(table.ids.dtype == object)
+        sections[Section.IDS] = ids.astype(np.int64).view(np.uint8)
+    scalars[Scalar.IDS_ARE_TEXT] = int(isinstance(ids, TextIds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +78,9 @@ def read_names(
     return Names(columns, [Check(CheckKind(kind), *rest) for kind, *rest in document["checks"]])
 
 
-def read_ids(ids: npt.NDArray[np.uint8], offset: npt.NDArray[np.int64], are_text: bool) -> npt.NDArray[Any]:
-    """Return the identity of each subscription: int64, or texts as objects."""
-    return _decode_texts(ids, offset) if are_text else ids.view(np.int64)
+def read_ids(ids: npt.NDArray[np.uint8], offset: npt.NDArray[np.int64], are_text: bool) -> Ids:
+    """Return the identity of each subscription, where it lies."""
+    return TextIds(ids, offset) if are_text else ids.view(np.int64)
 
 
 def _encode_constants(constants: npt.NDArray[Any]) -> tuple[str, bytes]:

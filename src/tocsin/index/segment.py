@@ -34,6 +34,7 @@ from tocsin.index.names import Names, read_ids, read_names
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tocsin.compile.ids import Ids
     from tocsin.compile.table import Check, Column
     from tocsin.index.explain import ConjunctionPlan
     from tocsin.schema import Domain
@@ -96,11 +97,14 @@ class Segment:
         return self.names.checks
 
     @cached_property
-    def ids(self) -> npt.NDArray[Any]:
+    def ids(self) -> Ids:
         """The identity of each subscription."""
-        return read_ids(
-            self.section(Section.IDS), self.section(Section.ID_OFFSET), bool(self.scalar(Scalar.IDS_ARE_TEXT))
-        )
+        return read_ids(self.section(Section.IDS), self.section(Section.ID_OFFSET), self.ids_are_text)
+
+    @cached_property
+    def ids_are_text(self) -> bool:
+        """Whether some ids are texts."""
+        return bool(self.scalar(Scalar.IDS_ARE_TEXT))
 
     @cached_property
     def has_checks(self) -> bool:

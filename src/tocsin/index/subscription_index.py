@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tocsin.compile.ids import id_at
 from tocsin.compile.normalise import NormalForm
 from tocsin.compile.table import ConjunctionTable
 from tocsin.compile.table_builder import compile_table
@@ -24,6 +25,7 @@ from tocsin.errors import DuplicateSubscription, UnknownSubscription
 from tocsin.index.build import Lifetimes, build_segment
 from tocsin.index.encode import EventSource, SegmentEncoder
 from tocsin.index.explain import table_of
+from tocsin.index.id_places import first_repeated
 from tocsin.index.merge_tables import merge_tables
 from tocsin.index.plan import PlanCosts
 from tocsin.index.segment import FOREVER
@@ -89,9 +91,9 @@ class SubscriptionIndex:
             self.tiers()
             for tier in self._tiers:
                 if (known := tier.first_of(table.ids)) is not None:
-                    raise DuplicateSubscription(known)
-            if len(table.ids) != len(set(table.ids.tolist())):
-                raise DuplicateSubscription(_repeated(table.ids.tolist()))
+                    raise DuplicateSubscription(id_at(table.ids, known))
+            if (again := first_repeated(table.ids)) is not None:
+                raise DuplicateSubscription(id_at(table.ids, again))
             self._tiers = (*self._tiers, self._build(table, lifetimes))
 
     def remove(self, id: Any, seq: int = 0) -> None:
@@ -272,8 +274,3 @@ def lifetimes_of(created: Int64s, deleted: Int64s, lease_start: Int64s, lease_en
         for span, always in zip((created, deleted, lease_start, lease_end), ALWAYS, strict=True)
     ]
     return Lifetimes(*spans) if any(span is not None for span in spans) else None
-
-
-def _repeated(ids: list[Any]) -> Any:
-    seen: set[Any] = set()
-    return next(id for id in ids if id in seen or seen.add(id))  # type: ignore[func-returns-value]

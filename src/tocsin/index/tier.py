@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.compile.ids import Ids
 from tocsin.index.encode import SegmentEncoder
+from tocsin.index.id_places import IdPlaces
 from tocsin.index.segment import FOREVER, Segment
 
 Int64s = npt.NDArray[np.int64]
@@ -40,40 +41,18 @@ class Tier:
 
     def number_of(self, id: object) -> int | None:
         """Return the number of a living subscription; None where the tier has none of that id."""
-        number = self._position(id)
+        number = self._places.of(id)
         return None if number is None or number in self.dead else number
 
-    def first_of(self, ids: npt.NDArray[Any]) -> Any:
-        """Return the first of these ids that is a living subscription's here; None where none is."""
-        if ids.dtype == object or self.segment.ids.dtype == object:
-            chosen = list(range(len(ids)))
-        else:
-            chosen = np.flatnonzero(np.isin(ids, self._order[1])).tolist()
-        return next((id for id in ids[chosen].tolist() if self.number_of(id) is not None), None)
-
-    def _position(self, id: object) -> int | None:
-        ids = self.segment.ids
-        if ids.dtype == object:
-            return self._numbers.get(id)
-        if type(id) is not int or not -(2**63) <= id < 2**63:
-            return None
-        order, ascending = self._order
-        at = int(np.searchsorted(ascending, id, side="right")) - 1
-        return int(order[at]) if at >= 0 and ascending[at] == id else None
-
-    # An id may stand here twice, once buried for later events and once alive again: the last one counts.
+    def first_of(self, ids: Ids) -> int | None:
+        """Return the position of the first of these ids that is a living subscription's here; None where none is."""
+        numbers = self._places.of_all(ids)
+        known = np.flatnonzero(numbers >= 0).tolist()
+        return next((at for at in known if int(numbers[at]) not in self.dead), None)
 
     @cached_property
-    def _numbers(self) -> dict[Any, int]:
-        return {id: number for number, id in enumerate(self.segment.ids.tolist())}
-
-    @cached_property
-    def _order(self) -> tuple[Int64s, Int64s]:
-        ids = self.segment.ids
-        if (np.diff(ids) > 0).all():
-            return np.arange(len(ids)), ids
-        order = np.argsort(ids, kind="stable")
-        return order, ids[order]
+    def _places(self) -> IdPlaces:
+        return IdPlaces(self.segment.ids)
 
     def bury(self, number: int, seq: int = 0) -> None:
         """Let a subscription match nothing from seq on; 0: at once."""

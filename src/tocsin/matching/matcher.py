@@ -13,13 +13,14 @@ language/semantics.py. docs/engine.md explains how.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tocsin.compile.bulk import load_bulk
+from tocsin.compile.ids import id_at
 from tocsin.compile.normalise import normalise
 from tocsin.compile.table import ConjunctionTable
 from tocsin.errors import UnknownSubscription
@@ -32,6 +33,7 @@ from tocsin.matching.columnar.code_text import predicate_text
 from tocsin.matching.columnar.matches import Matches
 from tocsin.matching.columnar.near_misses import near_misses
 from tocsin.matching.columnar.segment_matcher import WorkCounters, visited_share
+from tocsin.matching.columnar.tier_ids import TierIds
 from tocsin.matching.columnar.tier_reader import OUTPUT_IDS, TierReader, match_tiers
 from tocsin.matching.engine import Capabilities, Engine, SubscriptionId
 from tocsin.matching.inquiry import Failure, Inquiry, Match
@@ -69,6 +71,15 @@ class CodedEvents(NamedTuple):
     source: EventSource
     readers: Sequence[TierReader]
     coded: Sequence[CodedBatch]
+    dictionary: TierIds | None
+
+
+class TiersRead(NamedTuple):
+    """The tiers of one moment, a reader for each, and the dictionary of what they tell where ids are texts."""
+
+    tiers: Sequence[Tier]
+    readers: list[TierReader]
+    dictionary: TierIds | None
 
 
 RawEvent = Event | Mapping[str, Any]
@@ -102,7 +113,7 @@ class Matcher(Engine):
         self._merge_beside = merge_beside
         self._numbered = numbered
         self._readers: dict[tuple[str, int | None], TierReader] = {}
-        self._read: tuple[Sequence[Tier], list[TierReader]] = ((), [])  # the tiers of the last match, and their readers
+        self._read = TiersRead((), [], None)  # of the last match
 
     # --- subscriptions ------------------------------------------------------------------------------------------------
 
@@ -120,7 +131,7 @@ class Matcher(Engine):
         """Go on with an extension of the schema, under which the segments are laid out alike."""
         self.schema = self.index.schema = schema
         self.asked = self.asked.cleared(schema)
-        self._readers, self._read = {}, ((), [])
+        self._readers, self._read = {}, TiersRead((), [], None)
 
     def load(self, lines: Iterable[bytes | str]) -> list[BadLine]:
         """Hold the subscriptions of these lines by the bulk path; return the bad lines."""
@@ -188,10 +199,13 @@ class Matcher(Engine):
         as_of = (_one(seq), _one(arrival))
         inquiry = Inquiry() if inquiry is None else inquiry
         found: list[npt.NDArray[Any]] = []
-        for reader in self._current():
+        _, readers, dictionary = self._current()
+        for reader in readers:
             batch = reader.tier.encoder.encode_one(event, *as_of)
             found.append(reader.ids(reader.matcher().match_one(batch, reader.decider(source, inquiry))))
         ids = found[0] if len(found) == 1 else np.concatenate(found) if found else _NOTHING
+        if dictionary is not None:
+            ids = dictionary.take(ids)
         self.work.events += 1
         self.work.matches += len(ids)
         return ids
@@ -240,15 +254,15 @@ class Matcher(Engine):
         self, source: EventSource, seq: Int64s | None = None, arrival: Int64s | None = None, *, raw: bool = False
     ) -> CodedEvents:
         """Return the events in the code spaces of the tiers of this moment (`raw`: see SegmentEncoder.encode)."""
-        readers = self._current()
+        _, readers, dictionary = self._current()
         coded = [reader.tier.encoder.encode(source, seq, arrival, raw=raw) for reader in readers]
-        return CodedEvents(source, readers, coded)
+        return CodedEvents(source, readers, coded, dictionary)
 
     def match_coded(
         self, events: CodedEvents, *, threads: int = 1, output_ids: int = OUTPUT_IDS, inquiry: Inquiry | None = None
     ) -> Iterator[Matches]:
         """Yield what match_source yields, for events that are coded already."""
-        source, readers, coded = events
+        source, readers, coded, dictionary = events
         inquiry = Inquiry() if inquiry is None else inquiry
         self.work.events += source.size
         if len(readers) == 1 and threads == 1:
@@ -257,7 +271,7 @@ class Matcher(Engine):
             parts = match_tiers(readers, coded, source, inquiry, threads, output_ids)
         for part in parts:
             self.work.matches += len(part)
-            yield part
+            yield part if dictionary is None else replace(part, dictionary=dictionary)
         self._count_work()
 
     def count_arrow(self, batch: pa.RecordBatch, *, seq: Int64s | None = None, arrival: Int64s | None = None) -> Int64s:
@@ -280,10 +294,10 @@ class Matcher(Engine):
         One pass over all conjunctions. A subscription that the event satisfies by another conjunction is none.
         """
         matched, found = set(self.match(event)), []
-        for reader in self._current():
+        for reader in self._current().readers:
             segment = reader.tier.segment
             for miss in near_misses(segment, reader.tier.encoder.encode_one(event), limit):
-                id = segment.ids[miss.number : miss.number + 1].tolist()[0]
+                id = id_at(segment.ids, miss.number)
                 if id not in matched and miss.number not in reader.tier.dead:
                     column = segment.columns[miss.column]
                     wanted = predicate_text(segment, miss)
@@ -308,22 +322,23 @@ class Matcher(Engine):
         counts = [reader.matcher().workspace.counters.tolist() for reader in self._readers.values()]
         self.work.details = dict(zip(WORK, map(sum, zip(*counts, strict=True)), strict=False))
 
-    def _current(self) -> list[TierReader]:
+    def _current(self) -> TiersRead:
         """Return a reader for each tier of this moment; those of tiers that are gone are let go."""
         tiers = self.index.tiers()
         if self._merge_beside and len(tiers) > 1:
             self.index.merge_in_background()
-        read, readers = self._read
-        if read is tiers:
-            return readers
+        if self._read.tiers is tiers:
+            return self._read
+        texts = any(tier.segment.ids_are_text for tier in tiers)
         known, first, found = self._readers, 0, {}
         for tier in tiers:
-            key = (tier.name, first if self._numbered else None)
+            key = (tier.name, first if self._numbered or texts else None)
             found[key] = known.get(key) or TierReader(tier, self.schema, self.asked, key[1])
-            first += len(tier.segment) if self._numbered else 0
+            first += len(tier.segment)
         self._readers, readers = found, list(found.values())
-        self._read = tiers, readers
-        return readers
+        held = TierIds([tier.segment.ids for tier in tiers]) if texts and not self._numbered else None
+        self._read = read = TiersRead(tiers, readers, held)
+        return read
 
 
 def _one(number: int | None) -> Int64s | None:

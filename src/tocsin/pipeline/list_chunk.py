@@ -153,13 +153,13 @@ class ListChunk:
 
     def add(self, lists: MatchLists, coming: int = 0) -> None:
         """Add lists of numbers; copies what it keeps. `coming` tells how many lists there will be at least after them."""
-        self.numbers += len(lists.ids)
-        if self._waiting is not None and self.numbers + coming * len(lists.ids) // len(lists) > len(self.dictionary):
+        self.numbers += len(lists.codes)
+        if self._waiting is not None and self.numbers + coming * len(lists.codes) // len(lists) > len(self.dictionary):
             self._begin()
         if self._waiting is None:
             self._encode(lists)
         else:
-            self._waiting.append(MatchLists(lists.offset.copy(), lists.ids.astype(np.int32)))
+            self._waiting.append(MatchLists(lists.offset.copy(), lists.codes.astype(np.int32)))
 
     def _begin(self) -> None:
         """Write the dictionary, and what has waited for it."""
@@ -192,9 +192,9 @@ class ListChunk:
 
     def _begin_small(self) -> None:
         assert self._waiting is not None
-        numbers = np.concatenate([np.empty(0, np.int32), *(lists.ids for lists in self._waiting)])
+        numbers = np.concatenate([np.empty(0, np.int32), *(lists.codes for lists in self._waiting)])
         self.dictionary, numbers = self.dictionary.used_in(numbers)
-        ends = np.cumsum([len(lists.ids) for lists in self._waiting])
+        ends = np.cumsum([len(lists.codes) for lists in self._waiting])
         parts = np.split(numbers, ends[:-1]) if len(ends) else []
         self._waiting = [MatchLists(lists.offset, part) for lists, part in zip(self._waiting, parts, strict=True)]
         self._begin()
@@ -208,10 +208,10 @@ class ListChunk:
             if self._state[LISTS] >= PAGE_LISTS or self._state[NUMBERS_END] >= PAGE_BYTES:
                 self._write_data_page()
             stop = size
-            if len(lists.ids) > PAGE_NUMBERS or size + self._state[LISTS] > PAGE_LISTS:
+            if len(lists.codes) > PAGE_NUMBERS or size + self._state[LISTS] > PAGE_LISTS:
                 stop = int(np.searchsorted(lists.offset, lists.offset[start] + PAGE_NUMBERS, side="right")) - 1
                 stop = int(min(size, max(start + 1, stop), start + PAGE_LISTS - self._state[LISTS]))
-            self._put(lists.offset[start : stop + 1], lists.ids[lists.offset[start] : lists.offset[stop]])
+            self._put(lists.offset[start : stop + 1], lists.codes[lists.offset[start] : lists.offset[stop]])
             start = stop
 
     def _put(self, offset: Longs, numbers: npt.NDArray[Any]) -> None:

@@ -157,7 +157,8 @@ class MatchBatches:
 
     def _column(self, lists: MatchLists) -> pa.Array:
         """Return lists as a column, in memory of its own."""
-        return _typed(MatchLists(lists.offset, lists.ids.astype(lists.out_type)), self.output.text_ids).list_array()
+        codes = lists.codes if lists.dictionary is not None else lists.codes.astype(lists.out_type)
+        return _typed(MatchLists(lists.offset, codes, lists.dictionary), self.output.text_ids).list_array()
 
     def _as_of(self, batch: pa.RecordBatch) -> list[Any]:
         """Return the seqs and the arrivals, where they are given."""
@@ -189,7 +190,8 @@ class MatchBatches:
             stop = min(batch.num_rows, max(start + 1, stop))
             part = MatchLists(
                 lists.offset[start : stop + 1] - lists.offset[start],
-                lists.ids[lists.offset[start] : lists.offset[stop]],
+                lists.codes[lists.offset[start] : lists.offset[stop]],
+                lists.dictionary,
             )
             invalid = None if reasons is None else reasons.slice(start, stop - start)
             piece = batch.slice(start, stop - start)
@@ -313,7 +315,7 @@ def _chosen(rows: Any, *columns: Any) -> list[Any]:
 
 def _typed(lists: MatchLists, text: bool) -> MatchLists:
     """Return the lists with ids of the type that the output declares, also where there is none."""
-    if len(lists.ids) or not text:
+    if lists.dictionary is not None or len(lists.codes) or not text:
         return lists
     return MatchLists(lists.offset, np.empty(0, object))
 
@@ -322,7 +324,7 @@ def _without_empty(parts: Iterator[tuple[int, MatchLists]], stays: npt.NDArray[n
     """Yield the lists of the rows that stay; those of others are empty."""
     for first, lists in parts:
         ends = lists.offset[1:][stays[first : first + len(lists)]]
-        yield MatchLists(np.append(lists.offset[:1], ends), lists.ids)
+        yield MatchLists(np.append(lists.offset[:1], ends), lists.codes, lists.dictionary)
 
 
 def _events(admission: Admission, rows: range, schema: Schema) -> dict[int, Event]:

@@ -66,7 +66,7 @@ class MatchFile:
                 self._group = _Group(self._file, self._buffers, dictionary)
             row += len(lists)
             self._group.add(lists, kept.num_rows - row)
-            self.matches += len(lists.ids)
+            self.matches += len(lists.codes)
             if self._group.is_full:
                 self._group.keep(kept.slice(taken, row - taken))
                 self._end_group()
@@ -149,8 +149,8 @@ class _Group:
         if self._chunk is not None:
             self._chunk.add(lists, coming)
         else:
-            self._ids += len(lists.ids)
-            self._unnumbered.append(MatchLists(lists.offset.copy(), lists.ids.copy()))
+            self._ids += len(lists.codes)
+            self._unnumbered.append(MatchLists(lists.offset.copy(), lists.codes.copy(), lists.dictionary))
 
     @property
     def is_full(self) -> bool:
@@ -174,8 +174,8 @@ class _Group:
         chunk = ListChunk(self._file, self._buffers, IdDictionary(ids.dictionary))
         numbers, at = ids.indices.to_numpy(), 0
         for lists in self._unnumbered:
-            chunk.add(MatchLists(lists.offset, numbers[at : at + len(lists.ids)]))
-            at += len(lists.ids)
+            chunk.add(MatchLists(lists.offset, numbers[at : at + len(lists.codes)]))
+            at += len(lists.codes)
         return chunk
 
     def kept_with_empty_lists(self, name: str) -> pa.Table:

@@ -17,18 +17,27 @@ Longs = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class MatchLists:
-    """Event i matched ids[offset[i] : offset[i + 1]]; ids are int64, or texts as objects."""
+    """Event i matched ids[offset[i] : offset[i + 1]]; ids are int64, or texts.
+
+    Texts are codes into a dictionary, an Arrow array, where the engine found them; else objects.
+    """
 
     offset: Longs
-    ids: npt.NDArray[Any]
+    codes: npt.NDArray[Any]
+    dictionary: pa.Array | None = None
 
     def __len__(self) -> int:
         return len(self.offset) - 1
 
     @property
+    def ids(self) -> npt.NDArray[Any]:
+        """The ids of all events: whole numbers, or texts as objects."""
+        return self.codes if self.dictionary is None else self.id_array().to_numpy(zero_copy_only=False)
+
+    @property
     def out_type(self) -> np.dtype[Any]:
         """The type of ids in the output: texts, or int64."""
-        return self.ids.dtype if self.ids.dtype == object else np.dtype(np.int64)
+        return self.codes.dtype if self.codes.dtype == object else np.dtype(np.int64)
 
     @property
     def counts(self) -> Longs:
@@ -50,16 +59,18 @@ class MatchLists:
         """Return, event by event, what both found: two indexes over different subscriptions."""
         counts = first.counts + second.counts
         offset = np.concatenate([[0], np.cumsum(counts)])
-        ids = np.empty(int(offset[-1]), first.ids.dtype if len(first.ids) else second.ids.dtype)
-        ids[_places(offset[:-1], first.counts)] = first.ids
-        ids[_places(offset[:-1] + first.counts, second.counts)] = second.ids
-        return cls(offset, ids)
+        same = first.dictionary is second.dictionary
+        one, other = (first.codes, second.codes) if same else (first.ids, second.ids)
+        ids = np.empty(int(offset[-1]), one.dtype if len(one) else other.dtype)
+        ids[_places(offset[:-1], first.counts)] = one
+        ids[_places(offset[:-1] + first.counts, second.counts)] = other
+        return cls(offset, ids, first.dictionary if same else None)
 
     def spread(self, rows: Longs, size: int) -> MatchLists:
         """Return the lists as those of `rows` among `size` events, the others' being empty. Rows ascend."""
         counts = np.zeros(size, np.int64)
         counts[rows] = self.counts
-        return MatchLists(np.concatenate([[0], np.cumsum(counts)]), self.ids)
+        return MatchLists(np.concatenate([[0], np.cumsum(counts)]), self.codes, self.dictionary)
 
     def replaced(self, lists: Mapping[int, Sequence[Any]], *, text: bool) -> MatchLists:
         """Return the lists with those of some events, empty here, filled in."""
@@ -78,9 +89,11 @@ class MatchLists:
         """Return the ids as an Arrow array: int64, or strings."""
         import pyarrow as pa
 
-        if self.ids.dtype == object:
-            return pa.array(self.ids, pa.string())
-        return pa.array(self.ids.astype(np.int64, copy=False))  # without a copy of what is int64 already
+        if self.dictionary is not None:
+            return self.dictionary.take(pa.array(self.codes))
+        if self.codes.dtype == object:
+            return pa.array(self.codes, pa.string())
+        return pa.array(self.codes.astype(np.int64, copy=False))  # without a copy of what is int64 already
 
     def list_array(self) -> pa.Array:
         """Return one list per event."""

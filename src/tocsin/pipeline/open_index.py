@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tocsin.compile.ids import Ids, TextIds
 from tocsin.errors import NotSupported, UnknownSubscription
 from tocsin.index.encode import EventColumns, EventObjects, EventSource
 from tocsin.index.segment_file import open_segment
 from tocsin.index.subscription_index import SubscriptionIndex
 from tocsin.index.tier import Tier
+from tocsin.matching.columnar.matches import Matches, in_sequence
+from tocsin.matching.columnar.tier_ids import TierIds
 from tocsin.matching.matcher import Matcher
-from tocsin.matching.columnar.matches import in_sequence
 from tocsin.pipeline.list_chunk import IdDictionary
 from tocsin.pipeline.match_lists import Longs, MatchLists
 from tocsin.pipeline.subscription_folder import FolderManifest, SegmentEntry, read_manifest, read_schema
@@ -137,9 +139,9 @@ class FolderIndex(OpenIndex):
     @property
     def dictionary(self) -> IdDictionary | None:
         if self._numbered and self._dictionary is None:
-            held = [one.tier.segment.ids for one in self.segments.values()]
-            none = np.empty(0, object if self._manifest.text_ids else np.int64)
-            self._dictionary = IdDictionary.of(np.concatenate([none, *held]))
+            none: Ids = TextIds.of([]) if self._manifest.text_ids else np.zeros(0, np.int64)
+            held = TierIds([none, *(one.tier.segment.ids for one in self.segments.values())])
+            self._dictionary = IdDictionary(held.arrow)
         return self._dictionary
 
     def refresh(self, version: int | None) -> None:
@@ -180,7 +182,7 @@ class FolderIndex(OpenIndex):
             yield 0, self._match(EventColumns(columns, self._schema), seq, arrival)
         elif columns.num_rows:
             for part in self._matcher.match_source(EventColumns(columns, self._schema), seq=seq, arrival=arrival):
-                yield part.first, MatchLists(part.offset, part.ids)
+                yield part.first, _lists_of(part)
 
     def count_columns(self, columns: pa.RecordBatch, seq: Longs | None, arrival: Longs | None) -> Longs:
         if not columns.num_rows or not self.segments:
@@ -192,13 +194,17 @@ class FolderIndex(OpenIndex):
             return MatchLists.of([()] * source.size, text=self._manifest.text_ids and not self._numbered)
         parts = self._matcher.match_source(source, seq=seq, arrival=arrival)
         found = in_sequence([part.copy() for part in parts], 0)  # the engine uses its arrays again
-        return MatchLists(found.offset, found.ids)
+        return _lists_of(found)
 
     def document(self, id: Any) -> str:
         for segment in self.segments.values():
             if segment.tier.number_of(id) is not None:
                 return segment.document(self._folder, id)
         raise UnknownSubscription(id)
+
+
+def _lists_of(found: Matches) -> MatchLists:
+    return MatchLists(found.offset, found.codes, None if found.dictionary is None else found.dictionary.arrow)
 
 
 @dataclass(eq=False)

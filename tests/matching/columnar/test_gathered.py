@@ -31,7 +31,7 @@ def test_successive_events_are_gathered_and_the_memory_is_used_again() -> None:
 
 @pytest.mark.parametrize(
     ("kinds", "result"),
-    [((np.int32, np.int32), np.int32), ((np.int32, np.int64), np.int64), ((np.int64, object), object)],
+    [((np.int32, np.int32), np.int32), ((np.int32, np.int64), np.int64), ((np.int64, np.int64), np.int64)],
 )
 def test_tiers_are_joined_whatever_the_type_of_their_ids(kinds: Any, result: Any) -> None:
     memory = Gathered()

@@ -16,7 +16,7 @@ from tocsin.index.encode import EventObjects
 from tocsin.index.subscription_index import Lifetime
 from tocsin.language import bind, explain, parse
 from tocsin.matching.matcher import Matcher
-from tocsin.schema import EventType, NumericDomain, Schema, TypeAttribute
+from tocsin.schema import Event, EventType, NumericDomain, Schema, TypeAttribute
 from tocsin.schema.examples import load_example
 
 
@@ -165,6 +165,55 @@ def test_matches_become_arrow_lists_and_pairs() -> None:
     assert [sorted(ids) for ids in found.to_arrow().to_pylist()] == [["x", "y"], [], [], ["x", "y"]]
     assert found.pairs().column("event").to_pylist() == [0, 0, 3, 3]
     assert found.counts().tolist() == [2, 0, 0, 2]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_text_ids_are_told_as_codes_until_somebody_asks(threads: int) -> None:
+    schema = numbers("a", "b")
+    plain, named = Matcher(schema, merge_beside=False), Matcher(schema, merge_beside=False)
+    for start, stop in ((0, 600), (600, 1_300), (1_300, 1_310)):  # three tiers
+        for id in range(start, stop):
+            for matcher, known in ((plain, id), (named, f"s{id}")):
+                matcher.subscribe(known, f"a = {id % 7} and b > {id % 50}")
+        assert len(plain.index.tiers()) == len(named.index.tiers())
+    assert len(named.index.tiers()) > 1
+    named.remove("s9")
+    plain.remove(9)
+    batch = pa.RecordBatch.from_pydict({"a": [row % 9 for row in range(300)], "b": [row % 60 for row in range(300)]})
+    wanted = [sorted(f"s{id}" for id in ids) for part in plain.match_arrow(batch) for ids in part.lists()]
+    parts = [part.copy() for part in named.match_arrow(batch, threads=threads)]
+    assert [sorted(ids) for part in parts for ids in part.lists()] == wanted
+    assert all(part.codes.dtype == np.int32 for part in parts)
+    assert [sorted(ids) for part in parts for ids in part.to_arrow().to_pylist()] == wanted
+    pairs = [pair for part in parts for pair in part.pairs().to_pylist()]
+    assert sorted((pair["event"], pair["subscription"]) for pair in pairs) == [
+        (event, id) for event, ids in enumerate(wanted) for id in ids
+    ]
+    assert [sorted(map(str, ids)) for ids in named.match_batch(events_of(batch, schema))] == wanted
+
+
+def events_of(batch: pa.RecordBatch, schema: Schema) -> list[Event]:
+    return [schema.admit({"event_type": "e", **row}) for row in batch.to_pylist()]
+
+
+def test_ids_of_both_types_stay_what_they_are() -> None:
+    schema = numbers("a")
+    matcher = Matcher(schema, merge_beside=False)
+    for id in range(2_000):
+        matcher.subscribe(id if id % 2 else str(id), "a = 1")
+    matcher.index.tiers()
+    matcher.subscribe("1", "a = 1")
+    matcher.subscribe(2**80, "a = 1")
+    matcher.remove(1)
+    with pytest.raises(UnknownSubscription):
+        matcher.remove(2)
+    matcher.index.merge(everything=True)
+    event = schema.admit({"event_type": "e", "a": 1})
+    wanted = [*(id if id % 2 else str(id) for id in range(2_000) if id != 1), "1", 2**80]
+    assert sorted(matcher.match(event), key=repr) == sorted(wanted, key=repr)
+    assert sorted(matcher.match_batch([event])[0], key=repr) == sorted(wanted, key=repr)
+    with pytest.raises(TypeError, match="some ids are texts and some are numbers"):
+        next(matcher.match_arrow(pa.RecordBatch.from_pydict({"a": [1]}))).to_arrow()
 
 
 def test_planning_by_observed_events_does_not_change_the_answers() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.matching.columnar.matches import Matches, joined, put_beside
+from tocsin.matching.columnar.matches import Matches, put_beside
 
 SPARE = 8  # numbers beyond the end, which vectors may read
 KEPT = 16  # of a thread, for its next batches
@@ -23,7 +23,7 @@ class Gathered:
     """Room for the matches of some events."""
 
     def __init__(self) -> None:
-        self._ids: npt.NDArray[Any] = np.empty(1 << 12, np.int32)
+        self._codes: npt.NDArray[Any] = np.empty(1 << 12, np.int32)
         self._count = 0
         self._counts: list[npt.NDArray[np.int64]] = []
 
@@ -34,40 +34,38 @@ class Gathered:
     def add(self, part: Matches) -> None:
         """Add the matches of the next events."""
         stop = self._count + len(part)
-        self._make_room(stop, part.ids.dtype)
-        self._ids[self._count : stop] = part.ids
+        self._make_room(stop, part.codes.dtype)
+        self._codes[self._count : stop] = part.codes
         self._count = stop
         self._counts.append(part.counts())
 
     def matches(self, first: int) -> Matches:
         """Return what was added since it was cleared."""
-        return Matches(first, _ends(np.concatenate([np.zeros(0, np.int64), *self._counts])), self._ids[: self._count])
+        return Matches(first, _ends(np.concatenate([np.zeros(0, np.int64), *self._counts])), self._codes[: self._count])
 
     def joined(self, parts: Sequence[Matches], first: int, events: int) -> Matches:
-        """Return the matches of the same events in several tiers as one; in this memory, where ids are numbers."""
-        if any(part.ids.dtype == object for part in parts):
-            return joined(parts, first, events)
+        """Return the matches of the same events in several tiers as one, in this memory."""
         offset = _ends(np.sum([part.counts() for part in parts], axis=0) if parts else np.zeros(events, np.int64))
         self.clear()
-        kind = np.result_type(np.int32, *(part.ids.dtype for part in parts))
-        self._ids = self._ids if self._ids.dtype == kind else np.empty(1 << 12, kind)
+        kind = np.result_type(np.int32, *(part.codes.dtype for part in parts))
+        self._codes = self._codes if self._codes.dtype == kind else np.empty(1 << 12, kind)
         self._make_room(int(offset[-1]), kind)
         place = offset[:-1].copy()
         for part in parts:
-            put_beside(part.offset, part.ids, place, self._ids)
-        return Matches(first, offset, self._ids[: offset[-1]])
+            put_beside(part.offset, part.codes, place, self._codes)
+        return Matches(first, offset, self._codes[: offset[-1]])
 
     def with_spare(self, count: int) -> npt.NDArray[Any]:
-        """Return the first ids, and some more of whatever value."""
-        return self._ids[: count + SPARE]
+        """Return the first codes, and some more of whatever value."""
+        return self._codes[: count + SPARE]
 
     def _make_room(self, count: int, kind: npt.DTypeLike) -> None:
-        """Make sure that so many ids fit, of that kind or of the one there is, whichever holds both."""
-        wanted = np.result_type(self._ids.dtype, kind) if self._count else np.dtype(kind)
-        if len(self._ids) < count + SPARE or self._ids.dtype != wanted:
-            larger = np.empty(max(count + SPARE, 2 * len(self._ids)), wanted)
-            larger[: self._count] = self._ids[: self._count]
-            self._ids = larger
+        """Make sure that so many codes fit, of that kind or of the one there is, whichever holds both."""
+        wanted = np.result_type(self._codes.dtype, kind) if self._count else np.dtype(kind)
+        if len(self._codes) < count + SPARE or self._codes.dtype != wanted:
+            larger = np.empty(max(count + SPARE, 2 * len(self._codes)), wanted)
+            larger[: self._count] = self._codes[: self._count]
+            self._codes = larger
 
 
 def _ends(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -15,28 +15,39 @@ from tocsin.index.jit import kernel
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tocsin.matching.columnar.tier_ids import TierIds
+
 _NONE = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Events first .. first + n - 1 of a batch: event first + i satisfies ids[offset[i] : offset[i + 1]]."""
+    """Events first .. first + n - 1 of a batch: event first + i satisfies ids[offset[i] : offset[i + 1]].
+
+    Ids that are texts are found as codes, and looked up only where somebody asks for `ids` or `lists`.
+    """
 
     first: int
     offset: npt.NDArray[np.int64]
-    ids: npt.NDArray[Any]  # int32 or int64, or objects (str) where the subscriptions have such ids
+    codes: npt.NDArray[Any]  # int32 or int64: the ids themselves, or their places in the dictionary where there is one
+    dictionary: TierIds | None = None  # of ids of which some are texts
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.codes)
+
+    @property
+    def ids(self) -> npt.NDArray[Any]:
+        """The ids of all events: whole numbers, or objects where some are texts, looked up now."""
+        return self.codes if self.dictionary is None else self.dictionary.take(self.codes)
 
     def part(self, first: int, events: int) -> Matches:
         """Return the matches of some of the events, in the same memory."""
         offset = self.offset[first - self.first : first - self.first + events + 1]
-        return Matches(first, offset - offset[0], self.ids[offset[0] : offset[-1]])
+        return Matches(first, offset - offset[0], self.codes[offset[0] : offset[-1]], self.dictionary)
 
     def copy(self) -> Matches:
         """Return the same in memory of its own."""
-        return Matches(self.first, self.offset.copy(), self.ids.copy())
+        return Matches(self.first, self.offset.copy(), self.codes.copy(), self.dictionary)
 
     def counts(self) -> npt.NDArray[np.int64]:
         """Return how many subscriptions each event satisfies."""
@@ -48,17 +59,25 @@ class Matches:
         return [flat[start:stop] for start, stop in pairwise(ends)]
 
     def to_arrow(self) -> pa.ListArray:
-        """Return one list of ids per event, without copying numbers."""
+        """Return one list of ids per event, without copying numbers; text ids as a dictionary and numbers into it."""
         import pyarrow as pa
 
-        return pa.LargeListArray.from_arrays(pa.array(self.offset), pa.array(self.ids))
+        return pa.LargeListArray.from_arrays(pa.array(self.offset), self._arrow_ids())
 
     def pairs(self) -> pa.RecordBatch:
         """Return one row per match: the position of the event in its batch, and the subscription's id."""
         import pyarrow as pa
 
         events = np.repeat(np.arange(self.first, self.first + len(self.offset) - 1), self.counts())
-        return pa.RecordBatch.from_arrays([pa.array(events), pa.array(self.ids)], names=["event", "subscription"])
+        return pa.RecordBatch.from_arrays([pa.array(events), self._arrow_ids()], names=["event", "subscription"])
+
+    def _arrow_ids(self) -> pa.Array:
+        import pyarrow as pa
+
+        codes = pa.array(self.codes)
+        if self.dictionary is None:
+            return codes
+        return pa.DictionaryArray.from_arrays(codes, self.dictionary.arrow, safe=False)
 
 
 def in_sequence(parts: Sequence[Matches], first: int) -> Matches:
@@ -68,28 +87,22 @@ def in_sequence(parts: Sequence[Matches], first: int) -> Matches:
     offset = np.concatenate(
         [np.zeros(1, np.int64), np.cumsum(np.concatenate([_NONE, *(part.counts() for part in parts)]))]
     )
-    return Matches(first, offset, np.concatenate([part.ids for part in parts]) if parts else _NONE)
+    codes = np.concatenate([part.codes for part in parts]) if parts else _NONE
+    return Matches(first, offset, codes, parts[0].dictionary if parts else None)
 
 
 def joined(parts: Sequence[Matches], first: int, events: int) -> Matches:
-    """Return the matches of the same events in several tiers as one."""
+    """Return the matches of the same events in several tiers as one; their codes differ from tier to tier."""
     if len(parts) == 1:
         return parts[0]
     counts = np.sum([part.counts() for part in parts], axis=0) if parts else np.zeros(events, np.int64)
     offset = np.zeros(events + 1, np.int64)
     np.cumsum(counts, out=offset[1:])
-    objects = any(part.ids.dtype == object for part in parts)
     place = offset[:-1].copy()
-    if not objects:
-        numbers = np.empty(int(offset[-1]), np.result_type(np.int32, *(part.ids.dtype for part in parts)))
-        for part in parts:
-            put_beside(part.offset, part.ids, place, numbers)
-        return Matches(first, offset, numbers)
-    ids = np.empty(int(offset[-1]), object)
+    codes = np.empty(int(offset[-1]), np.result_type(np.int32, *(part.codes.dtype for part in parts)))
     for part in parts:
-        ids[np.arange(len(part)) + np.repeat(place - part.offset[:-1], part.counts())] = part.ids
-        place += part.counts()
-    return Matches(first, offset, ids)
+        put_beside(part.offset, part.codes, place, codes)
+    return Matches(first, offset, codes)
 
 
 @kernel

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.compile.ids import TextIds
+from tocsin.compile.ids import id_at
 from tocsin.index.encode import EventSource
 from tocsin.index.layout import Section
 from tocsin.index.tier import Tier
@@ -40,7 +42,7 @@ IDS_AT_ONCE = 1 << 24  # of so many events, about
 class TierReader:
     """What matching keeps for one tier: its checks, and a workspace for each thread.
 
-    It tells ids, or numbers from `first_number` on.
+    It tells ids, or numbers from `first_number` on: texts are told by number, which a dictionary looks up.
     """
 
     def __init__(self, tier: Tier, schema: Schema, asked: Asked, first_number: int | None = None) -> None:
@@ -98,8 +100,8 @@ class TierReader:
                 inquiry.failures.setdefault((int(candidates.event[at]), self.id_of(int(numbers[at]))), reason)
 
     def id_of(self, number: int) -> Any:
-        """Return what is told of a subscription."""
-        return self.ids(np.array([number], np.int32)).tolist()[0]
+        """Return the id of a subscription."""
+        return id_at(self.tier.segment.ids, number)
 
     def count(self, coded: CodedBatch, source: EventSource, inquiry: Inquiry) -> Int64s:
         """Return how many subscriptions each of the source's events matches."""
@@ -121,12 +123,10 @@ class TierReader:
         return self.ids_of_rows is not None and finisher_of(self.tier.segment, coded, None) is None
 
     def ids(self, numbers: npt.NDArray[np.int32]) -> npt.NDArray[Any]:
-        """Return the ids of the subscriptions; in memory that the next call uses again, where they are integers."""
+        """Return what is told of the subscriptions, in memory that the next call uses again."""
         ids = self._compact_ids
         if ids is None:
             return numbers
-        if ids.dtype == object:
-            return ids[numbers]
         buffer = getattr(self._own, "ids", None)
         if buffer is None or len(buffer) < len(numbers):
             buffer = self._own.ids = np.empty(2 * len(numbers), ids.dtype)
@@ -148,10 +148,13 @@ class TierReader:
     @cached_property
     def _compact_ids(self) -> npt.NDArray[Any] | None:
         """The ids by number, in as few bytes as they need; None where each id is its number."""
-        ids = self.tier.segment.ids
+        segment = self.tier.segment
         if self.first_number is not None:
-            ids = np.arange(self.first_number, self.first_number + len(ids))
-        if ids.dtype == object or not len(ids):
+            ids = np.arange(self.first_number, self.first_number + len(segment))
+        else:
+            assert not isinstance(segment.ids, TextIds)
+            ids = segment.ids
+        if not len(ids):
             return ids
         if ids[0] == 0 and ids[-1] == len(ids) - 1 and (np.diff(ids) == 1).all():
             return None
@@ -191,7 +194,7 @@ def match_tiers(
             yield small
             return
         main, batch = readers[largest], coded[largest].part(start, stop)
-        if main.tells_ids(batch) and small.ids.dtype == np.int32:
+        if main.tells_ids(batch) and small.codes.dtype == np.int32:
             beside = Beside(small.offset, together.with_spare(len(small)))
             yield from main.match_beside(batch, start, output_ids, beside)
         else:
