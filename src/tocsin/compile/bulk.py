@@ -25,6 +25,7 @@ from tocsin.compile.table_builder import UNBOUNDED, Chunk, TableBuilder
 from tocsin.errors import BadValue, SchemaError, TocsinError
 from tocsin.language.bind import bind
 from tocsin.language.documents import BadLine, decode, from_document
+from tocsin.language.formula import NO_OPERATORS, Operators
 from tocsin.language.words import words
 from tocsin.schema import EVENT_TYPE, Domain, NumericDomain, Schema, View, ViewAttribute
 
@@ -48,9 +49,9 @@ class BulkLoad:
     errors: list[BadLine]
 
 
-def load_bulk(lines: Iterable[bytes | str], schema: Schema) -> BulkLoad:
+def load_bulk(lines: Iterable[bytes | str], schema: Schema, operators: Operators = NO_OPERATORS) -> BulkLoad:
     """Return the table of the subscriptions in these lines. Blank lines are passed over; bad ones are reported."""
-    loader = _Loader(schema)
+    loader = _Loader(schema, operators)
     remaining, first = iter(lines), 1
     while chunk := list(islice(remaining, LINES_AT_ONCE)):
         loader.take(first, chunk)
@@ -126,8 +127,8 @@ def _is_plain(domain: Domain, op: str) -> bool:
 class _Loader:
     """Takes in lines, chunk by chunk."""
 
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
+    def __init__(self, schema: Schema, operators: Operators) -> None:
+        self.schema, self.operators = schema, operators
         self.builder = TableBuilder(schema)
         self.errors: list[BadLine] = []
         self._frames: dict[tuple[str, ...], _Frame | None] = {}
@@ -188,7 +189,7 @@ class _Loader:
         id = None
         try:
             id, tree = from_document(decode(line))
-            form = normalise(bind(tree, self.schema))
+            form = normalise(bind(tree, self.schema, operators=self.operators))
         except TocsinError as error:
             self.errors.append(BadLine(number, id, error))
         else:

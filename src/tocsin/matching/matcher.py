@@ -135,7 +135,7 @@ class Matcher(Engine):
 
     def load(self, lines: Iterable[bytes | str]) -> list[BadLine]:
         """Hold the subscriptions of these lines by the bulk path; return the bad lines."""
-        loaded = load_bulk(lines, self.schema)
+        loaded = load_bulk(lines, self.schema, self.operators)
         self.load_table(loaded.table)
         return loaded.errors
 
