@@ -8,7 +8,7 @@ from tocsin.demo.cameras import SUBSCRIPTIONS, Cameras, Scene, camera_registry
 from tocsin.language.geo import distance_metres
 from tocsin.language.operator_semantics import evaluate_with
 from tocsin.operators.operator_matcher import OperatorMatcher
-from tocsin.operators.schedules import SCHEDULES
+from tocsin.operators.schedules import schedule_names
 from tocsin.schema import Event
 
 STATUE, TIMES_SQUARE = (40.6892, -74.0445), (40.7580, -73.9855)
@@ -39,7 +39,7 @@ def snapshots() -> list[tuple[Scene, Event]]:
     ]
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", schedule_names())
 def test_the_subscriptions_of_the_paper_match_what_was_drawn(
     schedule: str, snapshots: list[tuple[Scene, Event]]
 ) -> None:

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tocsin.errors import DuplicateSubscription, NotSupported, UnknownSubscription, did_you_mean, nearest
+from tocsin.errors import DuplicateSubscription, UnknownSubscription
 from tocsin.language import BoundSubscription, Subscription
 from tocsin.language.syntax import NEVER, Node
 from tocsin.matching.columnar.matcher import ColumnarMatcher
@@ -223,15 +223,12 @@ class OperatorMatcher(Matcher):
 
 
 def _made(schedule: str | Callable[[], Schedule]) -> Schedule:
-    """Return a new schedule; raises NotSupported for a name that there is none of."""
+    """Return a new schedule; raises NotSupported, NotInstalled for a name that there is none of."""
     if not isinstance(schedule, str):
         return schedule()
-    from tocsin.operators.schedules import SCHEDULES
+    from tocsin.operators.schedules import schedule_of
 
-    if schedule not in SCHEDULES:
-        hint = did_you_mean(nearest(schedule, SCHEDULES))
-        raise NotSupported(f"there is no schedule {schedule!r}{hint}; there are: {', '.join(SCHEDULES)}")
-    return SCHEDULES[schedule]()
+    return schedule_of(schedule)()
 
 
 class _Left:
