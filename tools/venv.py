@@ -16,7 +16,7 @@ from typing import IO
 OLDEST = (3, 11)
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
-DISTRIBUTIONS = (ROOT, ROOT / "lab")
+DISTRIBUTIONS = (ROOT, ROOT / "lab", ROOT / "examples")
 
 TOO_OLD = """\
 Tocsin needs Python {oldest} or newer; {python} is {version}.

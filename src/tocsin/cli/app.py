@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from tocsin.cli import (
     db,
-    demo,
     doors,
     explain,
     index_commands,
-    load,
     match,
     operators,
     parse,
@@ -36,9 +34,7 @@ app.add_typer(symmetric.app, name="symmetric")
 app.command("parse")(parse.parse)
 app.command("match")(match.match)
 app.command("explain")(explain.explain)
-app.command("demo")(demo.demo)
 app.command("serve")(serve.serve)
-app.command("load")(load.load)
 doors.add_doors(app)
 
 

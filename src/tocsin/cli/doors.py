@@ -17,6 +17,8 @@ from tocsin import plugins
 
 # Name -> the distribution that has it, and what it is.
 KNOWN = {
+    "demo": ("tocsin-examples", "The auction house, with its pages, on local Spark; or flights; or cameras."),
+    "load": ("tocsin-examples", "Ask a running service at random; print rates and latencies."),
     "lab": ("tocsin-lab", "Compare the papers' matching algorithms: experiments, a report, advice, pictures."),
     "bench": ("tocsin-lab", "Measure matching, on your own files or on seeded workloads."),
 }

@@ -21,13 +21,13 @@ from rich.live import Live
 from rich.progress import Progress
 from rich.table import Table
 
-from tocsin.demo.house import House, announced
-from tocsin.demo.summary import DemoSummary
 from tocsin.errors import TocsinError
 from tocsin.pipeline.display import figures_table
 from tocsin.pipeline.meter import Figures, Meter
 from tocsin.pipeline.run import Pipeline, PipelineSettings
 from tocsin.pipeline.session import start_session, warm_workers
+from tocsin_examples.house import House, announced
+from tocsin_examples.summary import DemoSummary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,9 +17,9 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from tocsin.demo.house import announced
-from tocsin.demo.open_house import OpenHouse
-from tocsin.demo.summary import DemoSummary
+from tocsin_examples.house import announced
+from tocsin_examples.open_house import OpenHouse
+from tocsin_examples.summary import DemoSummary
 
 LINE_SECONDS = 5.0
 

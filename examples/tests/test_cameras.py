@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tocsin.demo.cameras import SUBSCRIPTIONS, Cameras, Scene, camera_registry
 from tocsin.language.geo import distance_metres
 from tocsin.language.operator_semantics import evaluate_with
 from tocsin.operators.operator_matcher import OperatorMatcher
 from tocsin.operators.schedules import schedule_names
 from tocsin.schema import Event
+from tocsin_examples.cameras import SUBSCRIPTIONS, Cameras, Scene, camera_registry
 
 STATUE, TIMES_SQUARE = (40.6892, -74.0445), (40.7580, -73.9855)
 

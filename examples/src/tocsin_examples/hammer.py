@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from tocsin.demo.integration import Change, Raw, Site, Step, TypeMapping, looked_up, mappings_of, own_schema
+from tocsin_examples.integration import Change, Raw, Site, Step, TypeMapping, looked_up, mappings_of, own_schema
 
 NAME = "Hammer & Sons"
 EURO_A_POUND = 1.17

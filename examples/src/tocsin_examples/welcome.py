@@ -8,9 +8,9 @@ from pathlib import Path
 from rich.console import Console
 
 from tocsin.broker.broker import Matching
-from tocsin.demo.front import show
-from tocsin.demo.open_house import PASSWORD, VISITOR, OpenHouse
-from tocsin.demo.worlds import WORLDS
+from tocsin_examples.front import show
+from tocsin_examples.open_house import PASSWORD, VISITOR, OpenHouse
+from tocsin_examples.worlds import WORLDS
 
 
 def opener(

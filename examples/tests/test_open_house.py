@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from tocsin.client import Client
-from tocsin.demo.front import on_a_desktop
-from tocsin.demo.open_house import PASSWORD, VISITOR, OpenHouse
-from tocsin.demo.worlds import WORLDS
+from tocsin_examples.front import on_a_desktop
+from tocsin_examples.open_house import PASSWORD, VISITOR, OpenHouse
+from tocsin_examples.worlds import WORLDS
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
 
-from tocsin.demo.bazaar import SITES, Bazaar
-from tocsin.demo.integration import Raw, Site, extended, missing
+from tocsin_examples.bazaar import SITES, Bazaar
+from tocsin_examples.integration import Raw, Site, extended, missing
 
 
 def show_sites(seed: int, console: Console) -> None:

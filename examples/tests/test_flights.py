@@ -4,10 +4,10 @@ import importlib.util
 
 import pytest
 
-from tocsin.demo.flights import PACKAGE, Flights, Travellers, data_folder
 from tocsin.errors import NotSupported
 from tocsin.language import bind, evaluate
 from tocsin.language.documents import from_document
+from tocsin_examples.flights import PACKAGE, Flights, Travellers, data_folder
 
 EVENTS = 1500
 
@@ -45,6 +45,6 @@ def test_travellers_wait_for_something_that_happens(flights: Flights) -> None:
 
 
 def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tocsin.demo.flights.PACKAGE", "no_such_package_of_flights")
+    monkeypatch.setattr("tocsin_examples.flights.PACKAGE", "no_such_package_of_flights")
     with pytest.raises(NotSupported, match="pip install"):
         data_folder()

@@ -1,4 +1,4 @@
-"""`tocsin demo`: the auction house, with its pages, on local Spark, or in this process."""
+"""`tocsin demo`: the auction house or flights, with pages, on local Spark, or in this process; or cameras."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 ON_SPARK = (100_000, 12_000)  # subscriptions, events
 INLINE = (20_000, 10_000)
 IN_PROCESS = (5_000, 10_000)
+SNAPSHOTS = 200
 
 
 def demo(
@@ -24,7 +25,13 @@ def demo(
         "spark", help="Who matches: spark (local, with pages), inline (the service itself, with pages), or an engine "
         "alone, without pages (columnar, naive, …).",
     ),
-    world: str = typer.Option("auction", help="What it is about: auction, or flights (real ones, of 2013)."),
+    world: str = typer.Option(
+        "auction", help="What it is about: auction, flights (real ones, of 2013), or cameras (operators over snapshots; "
+        "a map, no pages).",
+    ),
+    schedule: str = typer.Option(
+        "adaptive", help="In which order cameras evaluate operators: adaptive, naive; with tocsin-lab sub-order, sequential."
+    ),
     rate: int = typer.Option(500, min=1, help="Events published a second, where there are pages."),
     port: int | None = typer.Option(None, min=0, max=65535, help="Of the pages; 0: any free one.  [8080, or a free one]"),
     serve: bool = typer.Option(False, "--serve", help="Go on until Ctrl-C."),
@@ -43,9 +50,16 @@ def demo(
 
     console = Console(stderr=json, quiet=json)
     if sites:
-        from tocsin.demo.show_sites import show_sites
+        from tocsin_examples.show_sites import show_sites
 
         show_sites(seed, console)
+        return
+    if world == "cameras":
+        from tocsin_examples.run_cameras import run as run_cameras
+
+        seen = run_cameras(events=events or SNAPSHOTS, schedule=schedule, seed=seed, console=console)
+        if json:
+            print_json(asdict(seen))
         return
     summary: Any
     if engine in ("spark", "inline"):
@@ -53,7 +67,7 @@ def demo(
             subscriptions, events, engine, world, rate, seed, console, port, serve=serve, browser=browser
         )
     else:
-        from tocsin.demo.run import run
+        from tocsin_examples.run import run
 
         summary = run(
             subscriptions=subscriptions or IN_PROCESS[0],
@@ -72,14 +86,14 @@ def _with_pages(
 ) -> Any:  # fmt: skip
     import signal
 
-    from tocsin.demo.house import ENDLESS
-    from tocsin.demo.welcome import opener
-    from tocsin.demo.worlds import WORLDS
     from tocsin.pipeline.session import require_spark
+    from tocsin_examples.house import ENDLESS
+    from tocsin_examples.welcome import opener
+    from tocsin_examples.worlds import WORLDS
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it as Ctrl-C does, also where nobody can press it
     if world not in WORLDS:
-        raise TocsinError(f"there is no world {world!r}; there are: {', '.join(WORLDS)}")
+        raise TocsinError(f"there is no world {world!r}; there are: {', '.join(WORLDS)}, cameras")
     if engine == "spark":
         try:
             require_spark()
@@ -100,9 +114,9 @@ def _with_pages(
         ),
     }
     if engine == "spark":
-        from tocsin.demo.on_spark import run_on_spark
+        from tocsin_examples.on_spark import run_on_spark
 
         return run_on_spark(**asked)
-    from tocsin.demo.inline import run_inline
+    from tocsin_examples.inline import run_inline
 
     return run_inline(**asked)

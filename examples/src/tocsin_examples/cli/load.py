@@ -22,7 +22,7 @@ def load(
     """Subscribe, publish, unsubscribe and read at random; print rates and latencies. Exit code 1: some requests failed."""
     import asyncio
 
-    from tocsin.demo.load import Mix, run_load
+    from tocsin_examples.load import Mix, run_load
 
     mix = Mix(publish, subscribe, batch)
     found = asyncio.run(run_load(url, token, seconds=seconds, clients=clients, rate=rate, mix=mix, seed=seed))

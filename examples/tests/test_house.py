@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tocsin.demo.house import House
 from tocsin.errors import TocsinError
 from tocsin.language import bind, evaluate
 from tocsin.language.documents import from_document
 from tocsin.pipeline.stores import open_store
 from tocsin.store.notifications import Matches, record_matches
+from tocsin_examples.house import House
 
 SUBSCRIPTIONS, EVENTS = 2_000, 60
 

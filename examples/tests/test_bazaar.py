@@ -4,13 +4,13 @@ from collections import Counter
 
 import pytest
 
-from tocsin.demo import flohmarkt, hammer
-from tocsin.demo.auction import Auction
-from tocsin.demo.bazaar import SITES, Bazaar
-from tocsin.demo.integration import extended, missing
 from tocsin.errors import EventRejected, TocsinError
 from tocsin.language import bind, evaluate, parse
 from tocsin.schema.examples import load_example
+from tocsin_examples import flohmarkt, hammer
+from tocsin_examples.auction import Auction
+from tocsin_examples.bazaar import SITES, Bazaar
+from tocsin_examples.integration import extended, missing
 
 EVENTS = 600
 

@@ -16,11 +16,11 @@ from typing import Any
 
 from tocsin.broker.broker import Matching
 from tocsin.client import Client
-from tocsin.demo.front import Front, MeterWatch
-from tocsin.demo.house import House
-from tocsin.demo.integration import Site, missing
-from tocsin.demo.worlds import World
 from tocsin.pipeline.meter import Meter
+from tocsin_examples.front import Front, MeterWatch
+from tocsin_examples.house import House
+from tocsin_examples.integration import Site, missing
+from tocsin_examples.worlds import World
 
 VISITOR, PASSWORD = "visitor", "let me look around"  # of an account for all, on this machine only
 

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from tocsin.demo.auction import Auction
 from tocsin.language import BoundSubscription, bind, explain, parse
 from tocsin.matching import Matcher, SubscriptionId, engine_of
 from tocsin.schema import Event
+from tocsin_examples.auction import Auction
 
 BATCH = 1_000
 

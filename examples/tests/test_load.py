@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from tests.service.live import serving
-from tocsin.demo.load import LoadReport
 from tocsin.schema.examples import load_example
 from tocsin.store.events import read_events
+from tocsin_examples.load import LoadReport
 
 
 def run(*arguments: str) -> tuple[int, LoadReport]:

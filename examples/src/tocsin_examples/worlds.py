@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tocsin.demo.bazaar import SITES, Bazaar
-from tocsin.demo.flights import Flights, Travellers
-from tocsin.demo.house import Market, Wishing
-from tocsin.demo.integration import Site
-from tocsin.demo.members import Members
 from tocsin.schema import Schema
+from tocsin_examples.bazaar import SITES, Bazaar
+from tocsin_examples.flights import Flights, Travellers
+from tocsin_examples.house import Market, Wishing
+from tocsin_examples.integration import Site
+from tocsin_examples.members import Members
 
 
 @dataclass(frozen=True, slots=True)

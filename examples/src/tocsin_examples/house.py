@@ -19,8 +19,6 @@ import numpy as np
 
 from tocsin.broker import Broker
 from tocsin.broker.broker import Matching
-from tocsin.demo.auction import Auction
-from tocsin.demo.members import Members, Wish
 from tocsin.errors import TocsinError
 from tocsin.language import bind, evaluate
 from tocsin.language.documents import from_document
@@ -29,6 +27,8 @@ from tocsin.pipeline.stores import open_store
 from tocsin.schema import Schema
 from tocsin.store.events import StoredEvent, read_events
 from tocsin.store.notifications import all_blocks, count_matches
+from tocsin_examples.auction import Auction
+from tocsin_examples.members import Members, Wish
 
 OWNERS = 200
 AT_ONCE = 10_000

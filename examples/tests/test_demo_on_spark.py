@@ -24,6 +24,7 @@ def run_demo(*arguments: str, **environment: str) -> "subprocess.CompletedProces
 
 
 @pytest.mark.slow
+@pytest.mark.skipif("TOCSIN_SLOW" not in os.environ, reason="slow: set TOCSIN_SLOW=1 to run it")
 def test_the_demo_ends_by_itself_having_lost_nothing() -> None:
     done = run_demo("--subscriptions", "3000", "--events", "600", "--rate", "200", "--port", "0", "--json")
     assert done.returncode == 0, done.stderr[-2000:]

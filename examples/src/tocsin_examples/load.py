@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 
 from tocsin.client import AsyncClient
-from tocsin.demo.auction import Auction
 from tocsin.errors import TocsinError
+from tocsin_examples.auction import Auction
 
 PERCENTILES = (50, 90, 99)
 _KEPT = 200  # subscriptions that a task has at most

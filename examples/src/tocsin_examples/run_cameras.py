@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
-from tocsin.demo.cameras import SUBSCRIPTIONS, Cameras, camera_registry
 from tocsin.operators.builtin.regions import Regions
 from tocsin.operators.operator_matcher import OperatorMatcher
 from tocsin.schema import Point
+from tocsin_examples.cameras import SUBSCRIPTIONS, Cameras, camera_registry
 
 NORTH, SOUTH, WEST, EAST = 40.92, 40.54, -74.10, -73.72
 ROWS, COLUMNS = 24, 64

@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from tocsin.demo.auction import ADJECTIVES, BRANDS, CITIES, Auction
+from tocsin_examples.auction import ADJECTIVES, BRANDS, CITIES, Auction
 
 WATCHED_ITEMS = 8_000  # of the first that will be listed
 PLAIN = 0.9

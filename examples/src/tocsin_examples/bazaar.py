@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from tocsin.demo import flohmarkt, hammer
-from tocsin.demo.auction import Auction
-from tocsin.demo.integration import Raw, Site, extended
 from tocsin.schema import Schema
+from tocsin_examples import flohmarkt, hammer
+from tocsin_examples.auction import Auction
+from tocsin_examples.integration import Raw, Site, extended
 
 SITES: tuple[Site, ...] = (hammer.SITE, flohmarkt.SITE)
 _EXPRESS: Mapping[str, Callable[[Mapping[str, Any]], Raw]] = {
