@@ -66,7 +66,7 @@ docs: venv ## check the documentation's links and say where it is
 
 lock: ## choose versions anew and write requirements.lock (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv:  pipx install uv   (or: pip install uv)" >&2; exit 1; }
-	uv pip compile pyproject.toml --quiet --extra dev --extra spark --extra service --extra operators --universal --python-version 3.11 --generate-hashes \
+	uv pip compile pyproject.toml --quiet --extra dev --extra spark --extra service --extra xml --extra operators --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock" \
 		--upgrade --output-file requirements.lock
 

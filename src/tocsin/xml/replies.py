@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from lxml import etree
 
 from tocsin.schema import Schema
-from tocsin.schema.dtd import DTD_FILES, dtd
-from tocsin.service.xml.problems import XmlRefused
+from tocsin.xml.dtd import DTD_FILES, dtd
+from tocsin.xml.problems import XmlRefused
 
 CONTENT_TYPE = "application/xml; charset=utf-8"
 

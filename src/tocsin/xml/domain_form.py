@@ -1,4 +1,4 @@
-"""One domain as the thesis's <DOMAIN>, in a schema (xml.py) and in a request to add one (requests.py).
+"""One domain as the thesis's <DOMAIN>, in a schema (schema_form.py) and in a request to add one (requests.py).
 
     <DOMAIN oid="5" type="enum" attr="wood ,carbon">
       <OPER type="eq" />
@@ -23,7 +23,7 @@ from tocsin.schema.document import domain_from
 from tocsin.schema.domain import Domain, NumericDomain, TextDomain, is_number
 from tocsin.schema.enumeration import EnumeratedDomain
 from tocsin.schema.hierarchy import HierarchicalDomain
-from tocsin.schema.safe_xml import Element, elements, line_of, text_of
+from tocsin.xml.safe_xml import Element, elements, line_of, text_of
 
 OPERATOR_OF = {
     "eq": "=",

@@ -23,13 +23,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from tocsin.broker import Broker
-from tocsin.schema.safe_xml import MAX_BYTES, Element
-from tocsin.service.xml.framing import Framer
-from tocsin.service.xml.handle import answer
-from tocsin.service.xml.principal import GUEST, Principal
-from tocsin.service.xml.problems import XmlRefused, refused
-from tocsin.service.xml.reading import LOGIN, root_of
-from tocsin.service.xml.replies import XmlReply, accepted, rejected
+from tocsin.xml.framing import Framer
+from tocsin.xml.handle import answer
+from tocsin.xml.principal import GUEST, Principal
+from tocsin.xml.problems import XmlRefused, refused
+from tocsin.xml.reading import LOGIN, root_of
+from tocsin.xml.replies import XmlReply, accepted, rejected
+from tocsin.xml.safe_xml import MAX_BYTES, Element
 
 log = logging.getLogger(__name__)
 Authenticate = Callable[[str, str, str], Awaitable[Principal | None]]  # username, password, address

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.xml.thesis import ADMIN, SBILE, THESIS, ask, errors_of, reply_of, sample, thesis_broker, words_of
+from tests.xml.thesis import ADMIN, SBILE, THESIS, ask, errors_of, reply_of, sample, thesis_broker, words_of
 from tocsin.broker import BrokerSettings
-from tocsin.service.xml import GUEST, Principal, dtd_file, handle
+from tocsin.xml.handle import handle
+from tocsin.xml.principal import GUEST, Principal
+from tocsin.xml.replies import dtd_file
 
 PUBLISHER = Principal(None, frozenset({"publisher"}))
 AS_IN_THE_THESIS = Principal(None, frozenset({"publisher", "extender"}))

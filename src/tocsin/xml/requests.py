@@ -16,11 +16,11 @@ import msgspec
 
 from tocsin.errors import BadDefinition, SchemaError, UnknownEventType, did_you_mean, nearest, shown
 from tocsin.schema.domain import Domain
-from tocsin.schema.domain_xml import OPERATOR_OF, read_domain, refuse
-from tocsin.schema.dtd import DTD_FILES, compiled, dtd
-from tocsin.schema.safe_xml import Element, elements, line_of, parse, text_of
 from tocsin.schema.schema import EVENT_TYPE, Schema, TypeAttribute
-from tocsin.schema.xml import read_type_attribute
+from tocsin.xml.domain_form import OPERATOR_OF, read_domain, refuse
+from tocsin.xml.dtd import DTD_FILES, compiled, dtd
+from tocsin.xml.safe_xml import Element, elements, line_of, parse, text_of
+from tocsin.xml.schema_form import read_type_attribute
 
 Triple = tuple[str, str, object]
 _BETWEEN_WORDS = re.compile(r"[\s,.]+")  # thesis, section 7.1: comma, space and dot separated tokens

@@ -31,10 +31,10 @@ from tocsin.schema import (
     TimeDomain,
     TypeAttribute,
 )
-from tocsin.schema.domain_xml import domain_element
-from tocsin.schema.dtd import DTD_FILES, Kind, dtd
 from tocsin.schema.examples import load_example
-from tocsin.schema.requests import (
+from tocsin.xml.domain_form import domain_element
+from tocsin.xml.dtd import DTD_FILES, Kind, dtd
+from tocsin.xml.requests import (
     AddAttribute,
     AddDomain,
     AddEventType,

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from tests.service.xml.attacks import attacks
-from tests.service.xml.test_handle import EVENT, SUBSCRIPTION
-from tests.service.xml.thesis import ADMIN, EVENT_OF_APPENDIX_B, reply_of, sample, thesis_broker, user_log
+from tests.xml.attacks import attacks
+from tests.xml.test_handle import EVENT, SUBSCRIPTION
+from tests.xml.thesis import ADMIN, EVENT_OF_APPENDIX_B, reply_of, sample, thesis_broker, user_log
 from tocsin.broker import Broker
-from tocsin.schema.dtd import DTD_FILES
-from tocsin.service.xml import handle
+from tocsin.xml.dtd import DTD_FILES
+from tocsin.xml.handle import handle
 
 NAMES = list(attacks("", 0))
 # Well formed and harmless, but no valid request; and one that is too large.
@@ -38,7 +38,7 @@ STATUS = {"too large": 413} | dict.fromkeys(INVALID, 422)
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """What came of each attack, run in a process of its own that watches itself."""
-    command = [sys.executable, "-m", "tests.service.xml.attacks", str(tmp_path_factory.mktemp("attacks"))]
+    command = [sys.executable, "-m", "tests.xml.attacks", str(tmp_path_factory.mktemp("attacks"))]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     return {line["name"]: line for line in map(json.loads, done.stdout.splitlines())}
 

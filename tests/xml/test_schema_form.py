@@ -9,12 +9,13 @@ from hypothesis import given
 from lxml import etree
 
 from tests.strategies.schemas import schemas
+from tests.xml.thesis import SAMPLES
 from tocsin.errors import BadDefinition, FileError
 from tocsin.schema import EnumeratedDomain, NumericDomain, Schema, TextDomain, TypeAttribute
-from tocsin.schema.examples import example_path
+from tocsin.schema.examples import load_example
 from tocsin.schema.files import load
-from tocsin.schema.safe_xml import MAX_BYTES, MAX_DEPTH, parse
-from tocsin.schema.xml import from_xml, to_xml
+from tocsin.xml.safe_xml import MAX_BYTES, MAX_DEPTH, parse
+from tocsin.xml.schema_form import from_xml, to_xml
 
 THESIS_VOCABULARY = {
     "IESCHEMA": set(),
@@ -28,7 +29,7 @@ THESIS_VOCABULARY = {
 
 
 def thesis() -> Schema:
-    return load(example_path("thesis"))
+    return load(SAMPLES / "thesis.xml")
 
 
 def test_the_sample_schema_of_appendix_a_loads_as_printed() -> None:
@@ -44,8 +45,12 @@ def test_the_sample_schema_of_appendix_a_loads_as_printed() -> None:
     assert schema.event_types["car"].get("brand") == TypeAttribute("brand", mandatory=False)
 
 
+def test_the_packaged_example_is_the_sample_of_appendix_a() -> None:
+    assert load_example("thesis") == thesis()
+
+
 def test_mandatory_flase_in_appendix_a_means_optional() -> None:
-    assert 'mandatory="flase"' in example_path("thesis").read_text()
+    assert 'mandatory="flase"' in (SAMPLES / "thesis.xml").read_text(encoding="utf-8")
     assert thesis().event_types["antique"].get("material") == TypeAttribute("material", mandatory=False)
 
 
@@ -94,7 +99,7 @@ def test_every_schema_reads_back_from_xml(schema: Schema) -> None:
     ],
 )
 def test_errors_in_a_schema_name_the_place(old: str, new: str, message: str) -> None:
-    text = example_path("thesis").read_text()
+    text = (SAMPLES / "thesis.xml").read_text(encoding="utf-8")
     assert old in text
     count = -1 if old == "IESCHEMA" else 1
     with pytest.raises(BadDefinition, match=message):

@@ -1,8 +1,8 @@
 """Reading XML that strangers send: bounded, and with no way to reach a file, a socket or an entity.
 
 A first pass (expat) stops at a document type with an internal subset, at an unknown document type, at depth and at sheer numbers,
-before anything of it takes effect; only then lxml builds the tree, with entities, DTDs and network off. Used by xml.py for
-schemas and by requests.py for requests.
+before anything of it takes effect; only then lxml builds the tree, with entities, DTDs and network off. Used by
+schema_form.py for schemas and by requests.py for requests.
 """
 
 from __future__ import annotations

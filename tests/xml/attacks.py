@@ -1,4 +1,4 @@
-"""Documents that attack whoever parses them. `python -m tests.service.xml.attacks FOLDER` runs them, and watches.
+"""Documents that attack whoever parses them. `python -m tests.xml.attacks FOLDER` runs them, and watches.
 
 Run as a program it sends every attack to a broker of its own, while the kernel (inotify) and Python (an audit hook)
 watch for files that are opened, and a socket on this machine waits for connections; it prints a line of JSON for each:
@@ -102,8 +102,8 @@ class OpenFiles:
 
 def main(folder: Path) -> None:
     """Run the attacks."""
-    from tests.service.xml.thesis import ADMIN, EVENT_OF_APPENDIX_B, thesis_broker
-    from tocsin.service.xml import handle
+    from tests.xml.thesis import ADMIN, EVENT_OF_APPENDIX_B, thesis_broker
+    from tocsin.xml.handle import handle
 
     trap = folder / "pub_event.dtd"
     trap.write_text("<!ELEMENT PUBLISH_EVENT ANY>")

@@ -11,9 +11,9 @@ from __future__ import annotations
 import codecs
 import re
 
-from tocsin.schema.safe_xml import MAX_BYTES, MAX_DEPTH
-from tocsin.service.xml.problems import refused
-from tocsin.service.xml.reading import MAX_ELEMENTS
+from tocsin.xml.problems import refused
+from tocsin.xml.reading import MAX_ELEMENTS
+from tocsin.xml.safe_xml import MAX_BYTES, MAX_DEPTH
 
 _IN_TAG = re.compile(rb"""[>"'\[]""")
 # What an opening is closed by; a tag and a document type by '>', outside quotes.

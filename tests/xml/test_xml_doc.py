@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from tests.service.xml.thesis import reply_of
-from tocsin.schema.dtd import DTD_FILES
-from tocsin.service.xml import DaemonLimits, XmlReply
-from tocsin.service.xml.principal import RIGHTS_OF
-from tocsin.service.xml.problems import _KINDS
+from tests.xml.thesis import reply_of
+from tocsin.xml.daemon import DaemonLimits
+from tocsin.xml.dtd import DTD_FILES
+from tocsin.xml.principal import RIGHTS_OF
+from tocsin.xml.problems import _KINDS
+from tocsin.xml.replies import XmlReply
 
-DOC = (Path(__file__).parents[3] / "docs" / "xml.md").read_text(encoding="utf-8")
+DOC = (Path(__file__).parents[2] / "docs" / "xml.md").read_text(encoding="utf-8")
 
 
 def _blocks(tag: str) -> list[str]:

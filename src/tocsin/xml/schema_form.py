@@ -7,7 +7,7 @@
     E      the event types' attributes: mandatory or not, unique or not
 
 A schema that the thesis can express is written in its vocabulary alone. The rest is added to that: IESCHEMA version,
-DOMAIN types hierarchical, boolean, time and point, U (matchmaking unions), and what domain_xml.py adds to a DOMAIN. What is written reads back
+DOMAIN types hierarchical, boolean, time and point, U (matchmaking unions), and what domain_form.py adds to a DOMAIN. What is written reads back
 as an equal schema. The requests of the thesis are in requests.py; their DTDs in dtd.py.
 """
 
@@ -19,11 +19,11 @@ from lxml import etree
 
 from tocsin.errors import BadDefinition, SchemaError, did_you_mean, nearest
 from tocsin.schema.domain import Domain
-from tocsin.schema.domain_xml import check_element, domain_element, read_domain, refuse
 from tocsin.schema.enumeration import EnumeratedDomain
-from tocsin.schema.safe_xml import Element, elements, parse, text_of
 from tocsin.schema.schema import EVENT_TYPE, EventType, Schema, TypeAttribute
 from tocsin.schema.union import Union
+from tocsin.xml.domain_form import check_element, domain_element, read_domain, refuse
+from tocsin.xml.safe_xml import Element, elements, parse, text_of
 
 _SECTIONS = ("A", "ET", "D", "DOM", "E")
 _UNIONS = "U"  # the matchmaking unions, which the thesis does not have

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.service.xml.thesis import sample
-from tocsin.schema.safe_xml import MAX_DEPTH
-from tocsin.service.xml.framing import Framer
-from tocsin.service.xml.problems import XmlRefused
+from tests.xml.thesis import sample
+from tocsin.xml.framing import Framer
+from tocsin.xml.problems import XmlRefused
+from tocsin.xml.safe_xml import MAX_DEPTH
 
 TRICKY = [
     b"<a/>",

@@ -1,6 +1,6 @@
 """From bytes to a request, or to everything that is wrong with them, by line.
 
-First the bytes must be UTF-8 and safe XML (schema/safe_xml.py: no declarations, no entities, nothing fetched, bounds on
+First the bytes must be UTF-8 and safe XML (safe_xml.py: no declarations, no entities, nothing fetched, bounds on
 all sizes). Then the document must be valid by the live DTD of its kind; all its violations are told. What DTDs cannot
 say is checked element by element, so that these errors come together and with their lines as well.
 """
@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 from tocsin.errors import BadValue, DuplicateName, EventRejected, TocsinError, UnknownEventType
 from tocsin.language import And, Node, Op, Predicate, Subscription, bind
 from tocsin.schema import EVENT_TYPE, Schema
-from tocsin.schema.dtd import DTD_FILES
-from tocsin.schema.requests import (
+from tocsin.xml.dtd import DTD_FILES
+from tocsin.xml.problems import Problem, XmlRefused, code_of, problem_of, refusal_of, refused
+from tocsin.xml.requests import (
     PublishSubscription,
     Request,
     Triple,
@@ -23,9 +24,8 @@ from tocsin.schema.requests import (
     request_of,
     triple_of,
 )
-from tocsin.schema.safe_xml import MAX_BYTES, Element, elements, line_of, parse, text_of
-from tocsin.schema.xml import read_type_attribute
-from tocsin.service.xml.problems import Problem, XmlRefused, code_of, problem_of, refusal_of, refused
+from tocsin.xml.safe_xml import MAX_BYTES, Element, elements, line_of, parse, text_of
+from tocsin.xml.schema_form import read_type_attribute
 
 MAX_ELEMENTS = 2_000  # each may be wrong, and telling so costs more than reading it
 READ_SCHEMA = "IESCHEMA"  # the request to read the schema: its root, with nothing in it

@@ -14,8 +14,9 @@ from tests.clocks import ManualClock
 from tocsin.broker import Broker, BrokerSettings
 from tocsin.schema import EventType, Schema
 from tocsin.schema.examples import load_example
-from tocsin.service.xml import Principal, XmlReply, handle
-from tocsin.service.xml.replies import REPLY_DTD
+from tocsin.xml.handle import handle
+from tocsin.xml.principal import Principal
+from tocsin.xml.replies import REPLY_DTD, XmlReply
 
 SAMPLES = Path(__file__).parent / "samples"
 THESIS = load_example("thesis")

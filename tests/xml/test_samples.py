@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lxml import etree
 
-from tests.service.xml.thesis import (
+from tests.xml.thesis import (
     ADMIN,
     SBILE,
     THESIS,
@@ -18,7 +18,7 @@ from tests.service.xml.thesis import (
     user_log,
 )
 from tocsin.schema import NumericDomain, TypeAttribute
-from tocsin.service.xml import Principal
+from tocsin.xml.principal import Principal
 
 
 def test_add_domain_of_appendix_c(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_what_the_samples_add_is_in_force_at_once(tmp_path: Path) -> None:
 
 
 def test_reading_the_schema_gives_what_appendix_a_prints(tmp_path: Path) -> None:
-    from tocsin.schema.xml import from_xml
+    from tocsin.xml.schema_form import from_xml
 
     with thesis_broker(tmp_path) as broker:
         for principal in (Principal(), SBILE, ADMIN):

@@ -8,7 +8,11 @@ from __future__ import annotations
 from tocsin.broker import Broker
 from tocsin.errors import BadDefinition, TocsinError, shown
 from tocsin.schema import Schema
-from tocsin.schema.requests import (
+from tocsin.xml.principal import Principal, Right
+from tocsin.xml.problems import XmlRefused, refusal_of, refused
+from tocsin.xml.reading import LOGIN, READ_SCHEMA, expression_of, in_full, read, root_of
+from tocsin.xml.replies import XmlReply, accepted, rejected
+from tocsin.xml.requests import (
     AddAttribute,
     AddDomain,
     AddEventType,
@@ -17,12 +21,8 @@ from tocsin.schema.requests import (
     PublishEvent,
     PublishSubscription,
 )
-from tocsin.schema.safe_xml import Element
-from tocsin.schema.xml import to_xml
-from tocsin.service.xml.principal import Principal, Right
-from tocsin.service.xml.problems import XmlRefused, refusal_of, refused
-from tocsin.service.xml.reading import LOGIN, READ_SCHEMA, expression_of, in_full, read, root_of
-from tocsin.service.xml.replies import XmlReply, accepted, rejected
+from tocsin.xml.safe_xml import Element
+from tocsin.xml.schema_form import to_xml
 
 CONTACT = "contact"
 _NEEDS: dict[str, Right] = {

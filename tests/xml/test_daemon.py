@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 from lxml import etree
 
-from tests.service.xml.test_handle import EVENT, SUBSCRIPTION
-from tests.service.xml.thesis import errors_of, sample, thesis_broker, words_of
+from tests.xml.test_handle import EVENT, SUBSCRIPTION
+from tests.xml.thesis import errors_of, sample, thesis_broker, words_of
 from tocsin.broker import Broker
-from tocsin.service.xml import GUEST, DaemonLimits, Principal, XmlDaemon, serve_xml
-from tocsin.service.xml.framing import Framer
+from tocsin.xml.daemon import DaemonLimits, XmlDaemon, serve_xml
+from tocsin.xml.framing import Framer
+from tocsin.xml.principal import GUEST, Principal
 
 PUBLISHER = Principal(None, frozenset({"publisher"}))
 
@@ -298,7 +299,7 @@ def test_a_failure_that_nobody_foresaw_is_logged_and_told_without_its_reason(
 ) -> None:
     written, logger = StringIO(), logging.Logger("of this test")  # noqa: LOG001 - whatever other tests do to the shared ones
     logger.addHandler(logging.StreamHandler(written))
-    monkeypatch.setattr("tocsin.service.xml.daemon.log", logger)
+    monkeypatch.setattr("tocsin.xml.daemon.log", logger)
 
     async def fails(username: str, password: str, address: str) -> Principal | None:
         raise RuntimeError("the secret reason")
