@@ -1,7 +1,7 @@
 """Databases that match with SQL: DuckDB, SQLite, PostgreSQL and Spark SQL, behind one small interface.
 
 Each is imported when it is asked for; `missing` says in words what is not installed. All values are integers (the
-labels of matching/classic/columns.py) but the operators, which are short texts, as in TOPSS section 4.
+labels of classic/columns.py) but the operators, which are short texts, as in TOPSS section 4.
 """
 
 from __future__ import annotations

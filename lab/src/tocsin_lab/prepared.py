@@ -1,6 +1,6 @@
 """Prepared: a seeded workload ready for engines, as a schema, a table of conjunctions and events.
 
-From the flat columns of bench/workloads.py and lab/workloads.py straight to a ConjunctionTable: a million
+From the flat columns of bench/workloads.py and workloads.py straight to a ConjunctionTable: a million
 subscriptions take a second, so that experiments spend their time on the engines.
 """
 

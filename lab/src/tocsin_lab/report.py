@@ -29,7 +29,7 @@ Liu et al. (overlapping subscriptions) and symmetric matching have reports of th
 
 
 def write_report(results_folder: Path, folder: Path) -> list[Path]:
-    """Write report.md, report.html and the pictures; return what was written."""
+    """Write the report as Markdown and HTML, and the pictures; return what was written."""
     found = {results.circumstances.experiment: results for results in stored(results_folder)}
     if not found:
         raise FileError(str(results_folder), "there are no results; run: tocsin lab run all --quick")

@@ -18,7 +18,7 @@ ENGINES = ("counting", "equality-preferred", "quarantining")
 PAPER = "Le Subscribe (Fabret, Llirbat, Pereira, Shasha), section 4"
 WORKLOAD = (
     "One event type of 8 optional attributes, 4 texts with equality only and 4 numbers with any comparison; see "
-    "`lab/workloads.py`. Our copy of the paper's text has lost its numbers, so the parameters are ours and only its "
+    "`tocsin_lab/workloads.py`. Our copy of the paper's text has lost its numbers, so the parameters are ours and only its "
     "words can be compared."
 )
 
