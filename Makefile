@@ -28,11 +28,11 @@ kafka: venv java17 ## a real Kafka broker feeds and drains the pipeline, and the
 	@TOCSIN_SLOW=1 $(BIN)/python -m pytest -m slow tests/pipeline/test_kafka.py tests/pipeline/test_tutorial.py $(ARGS)
 
 spark: venv java17 ## Spark at length: processes killed, Kafka, the tutorial, the demo, real executors (15 minutes)
-	@TOCSIN_SLOW=1 $(BIN)/python -m pytest -m slow tests/pipeline $(ARGS)
+	@TOCSIN_SLOW=1 $(BIN)/python -m pytest -m slow tests/pipeline examples/tests $(ARGS)
 	@TOCSIN_TEST_MASTER='local-cluster[2,1,1024]' $(BIN)/python -m pytest -k definition tests/pipeline $(ARGS)
 
 slow: venv java17 ## what takes minutes: Spark killed, pages walked in Chromium, the API asked at length (20 minutes)
-	@TOCSIN_SLOW=1 $(BIN)/python -m pytest -m slow tests/pipeline/test_faults.py tests/pipeline/test_demo.py tests/service $(ARGS)
+	@TOCSIN_SLOW=1 $(BIN)/python -m pytest -m slow tests/pipeline/test_faults.py examples/tests/test_demo_on_spark.py tests/service $(ARGS)
 
 check: venv ## lint, formatting, types, layers
 	$(BIN)/ruff check .
@@ -66,13 +66,13 @@ docs: venv ## check the documentation's links and say where it is
 
 lock: ## choose versions anew and write requirements.lock (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv:  pipx install uv   (or: pip install uv)" >&2; exit 1; }
-	uv pip compile pyproject.toml --quiet --extra dev --extra spark --extra service --extra operators --universal --python-version 3.11 --generate-hashes \
+	uv pip compile pyproject.toml --quiet --extra dev --extra spark --extra service --extra xml --extra operators --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock" \
 		--upgrade --output-file requirements.lock
 
 clean: ## remove everything that was made here, .venv included
 	rm -rf .venv .venv.lock build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
-	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src lab examples tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 venv:
 	@command -v "$(PYTHON)" >/dev/null || { \

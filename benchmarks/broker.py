@@ -28,7 +28,6 @@ import msgspec
 import numpy as np
 from sqlalchemy import text
 
-from tocsin.bench.workloads import OPERATORS, Workload, market
 from tocsin.broker import Broker, BrokerSettings, SubscriptionReceipt
 from tocsin.broker.expressions import bind_stored
 from tocsin.language import evaluate
@@ -36,6 +35,7 @@ from tocsin.schema import EventType, NumericDomain, Schema, TextDomain, TypeAttr
 from tocsin.store import Store, accounts, subscriptions
 from tocsin.store.notifications import Matches, record_matches
 from tocsin.store.subscriptions import NewSubscription
+from tocsin_lab.bench.workloads import OPERATORS, Workload, market
 
 BATCH = 1000
 OWNERS = 1000

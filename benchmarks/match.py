@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.results import store
-from tocsin.bench.write_workload import write_workload
+from tocsin_lab.bench.write_workload import write_workload
 
 EVENTS = 10_000
 

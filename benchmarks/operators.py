@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.results import store, stored
-from tocsin.operators.evaluation.drift import measure_costs, measure_drift
-from tocsin.operators.evaluation.figures import Record, figures, measure_figure, measure_stated, measure_truths, run_of
-from tocsin.operators.evaluation.report import write_report
+from tocsin_lab.evaluation.drift import measure_costs, measure_drift
+from tocsin_lab.evaluation.figures import Record, figures, measure_figure, measure_stated, measure_truths, run_of
+from tocsin_lab.evaluation.report import write_report
 
 PAGE = Path(__file__).parent.parent / "docs" / "operators-evaluation.md"
 NAME = "operators"

@@ -21,8 +21,8 @@ from pathlib import Path
 import httpx
 
 from benchmarks.results import store
-from tocsin.demo.open_house import OpenHouse
-from tocsin.demo.worlds import WORLDS
+from tocsin_examples.open_house import OpenHouse
+from tocsin_examples.worlds import WORLDS
 
 NAME, PASSWORD = "collector", "correct horse battery"
 BOUND_MS = 100.0

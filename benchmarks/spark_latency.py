@@ -24,7 +24,6 @@ import numpy as np
 
 from benchmarks.results import store as store_result
 from benchmarks.spark_world import market_schema
-from tocsin.bench.workloads import OPERATORS, Workload, market
 from tocsin.broker import Broker
 from tocsin.language import bind, evaluate, from_json
 from tocsin.pipeline.meter import Meter
@@ -33,6 +32,7 @@ from tocsin.pipeline.session import session, warm_workers
 from tocsin.store.events import read_events
 from tocsin.store.notifications import all_blocks
 from tocsin.store.subscriptions import leases_since
+from tocsin_lab.bench.workloads import OPERATORS, Workload, market
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,9 +20,9 @@ import pyarrow.parquet as parquet
 
 from benchmarks.results import store
 from benchmarks.spark_world import event_table, lines_of, market_schema
-from tocsin.bench.workloads import OPERATORS, Workload, market
 from tocsin.pipeline.subscription_folder import write_folder
 from tocsin.spark import match
+from tocsin_lab.bench.workloads import OPERATORS, Workload, market
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,9 +15,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from tocsin.bench.workloads import OPERATORS, Workload, market
 from tocsin.pipeline.subscription_folder import write_folder
 from tocsin.schema import EventType, NumericDomain, Schema, TextDomain, TypeAttribute
+from tocsin_lab.bench.workloads import OPERATORS, Workload, market
 
 MATCHED_SHARE = 0.00866  # of the subscriptions, by an event of the market
 IDS = 3_500_000_000  # found at most by one run over all events

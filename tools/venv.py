@@ -1,8 +1,8 @@
 """Prepare .venv exactly as requirements.lock says, and do nothing if that is already so.
 
 Run by the Makefile with any Python, also one that is too old: then it says so. Hence no syntax newer than 3.6.
-Two keys are kept in the environment: the lock's (with the Python), whose change builds it anew, and that of
-pyproject.toml, whose change only reinstalls Tocsin itself.
+Two keys are kept in the environment: the lock's (with the Python), whose change builds it anew, and that of the
+pyproject.toml files, whose change only reinstalls Tocsin's own distributions.
 """
 
 import hashlib
@@ -16,6 +16,7 @@ from typing import IO
 OLDEST = (3, 11)
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
+DISTRIBUTIONS = (ROOT, ROOT / "lab", ROOT / "examples")
 
 TOO_OLD = """\
 Tocsin needs Python {oldest} or newer; {python} is {version}.
@@ -83,13 +84,19 @@ def refresh() -> None:
     if not fresh("lock", python + (ROOT / "requirements.lock").read_bytes()):
         build()
         keep("lock", python + (ROOT / "requirements.lock").read_bytes())
-    if not fresh("project", (ROOT / "pyproject.toml").read_bytes()):
-        pip("install", "--quiet", "--no-build-isolation", "--no-deps", "--editable", str(ROOT))
-        keep("project", (ROOT / "pyproject.toml").read_bytes())
+    if not fresh("project", projects()):
+        for folder in DISTRIBUTIONS:
+            pip("install", "--quiet", "--no-build-isolation", "--no-deps", "--editable", str(folder))
+        keep("project", projects())
     if not fresh("kernels", kernels()):
         print("Compiling the engine's kernels (once after they change; takes a minute) ...", flush=True)
         subprocess.run([str(VENV / "bin" / "python"), "-m", "tocsin.matching.columnar.warm"], check=True)
         keep("kernels", kernels())
+
+
+def projects() -> bytes:
+    """The files that say what Tocsin's distributions are: their entry points, among others."""
+    return b"".join((folder / "pyproject.toml").read_bytes() for folder in DISTRIBUTIONS)
 
 
 def kernels() -> bytes:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from tocsin.bench.inferred import schema_of
-from tocsin.bench.measure import measure
 from tocsin.matching import engine_of
+from tocsin_lab.bench.inferred import schema_of
+from tocsin_lab.bench.measure import measure
 
 
 def main() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from tocsin.bench.inferred import schema_of
 from tocsin.language import bind, evaluate
 from tocsin.language.documents import from_document
+from tocsin_lab.bench.inferred import schema_of
 
 PAIRS = 1_000_000  # pairs of event and subscription that are checked, about
 FEWEST, MOST = 3, 50  # events that are checked

@@ -17,6 +17,7 @@
     ├── OperatorError            UnknownOperator, BadArgument
     ├── MatchError               UnknownSubscription, DuplicateSubscription, NotSupported
     ├── FileError                a file cannot be read as what it should be
+    ├── NotInstalled             what was asked for is in a distribution or an extra that is not installed
     ├── StoreError               the store cannot be opened or used
     │   ├── WeakDurability       it would acknowledge what a power cut could lose
     │   ├── NeedsUpgrade         its tables are of another version
@@ -242,6 +243,15 @@ class FileError(TocsinError):
         self.path, self.line, self.message = path, line, message
         place = path if line is None else f"{path}:{line}"
         super().__init__(f"{place}: {message}")
+
+
+class NotInstalled(TocsinError):
+    """What was asked for is in a distribution, or an extra, that is not installed; `install` is its name for pip."""
+
+    def __init__(self, what: str, install: str) -> None:
+        self.what, self.install = what, install
+        shown = f"'{install}'" if "[" in install else install  # shells read brackets
+        super().__init__(f"{what} is not installed here; to have it: pip install {shown}")
 
 
 # --- store ------------------------------------------------------------------------------------------------------------

@@ -194,14 +194,6 @@ def test_schema_infer_proposes_a_schema_that_loads(tmp_path: Path) -> None:
 # --- the rest ---------------------------------------------------------------------------------------------------------
 
 
-def test_demo_ends_by_itself_with_a_summary() -> None:
-    result = run("demo", "--subscriptions", "60", "--events", "40", "--engine", "naive", "--json")
-    assert result.exit_code == 0, result.output
-    summary = json.loads(result.stdout)
-    assert summary["subscriptions"] == 60
-    assert summary["events"] == 40
-
-
 def test_help_does_not_load_what_it_does_not_need() -> None:
     code = (
         "import sys; sys.argv = ['tocsin', '--help']\n"

@@ -92,12 +92,3 @@ def test_bad_settings_are_refused(tmp_path: Path, text: str, message: str) -> No
     settings = tmp_path / "operators.toml"
     settings.write_text(text)
     assert message in refused("operators", "list", "--settings", str(settings))
-
-
-def test_the_demo_shows_a_map_and_what_matched() -> None:
-    result = run("operators", "demo", "--events", "30", "--schedule", "sequential", "--json")
-    assert result.exit_code == 0, result.output
-    summary = json.loads(result.output)
-    assert set(summary["matches"]) == {"S1", "S2", "S3", "S4", "S5"}
-    assert 0 < summary["evaluations"] < summary["evaluations_without_sharing"]
-    assert "1 to 5 one that S1 to S5 match" in run("operators", "demo", "--events", "3").output

@@ -12,7 +12,7 @@ from tocsin.language.operator_semantics import evaluate_with
 from tocsin.operators.operator import operator
 from tocsin.operators.operator_matcher import OperatorMatcher
 from tocsin.operators.registry import Registry
-from tocsin.operators.schedules import SCHEDULES
+from tocsin.operators.schedules import schedule_names
 from tocsin.schema import Event
 from tocsin.schema.examples import load_example
 
@@ -23,7 +23,7 @@ def item(price: int) -> Event:
     return Event({"event_type": ("item",), "price": (price,)})
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", schedule_names())
 @pytest.mark.parametrize("seed", range(4))
 def test_the_answer_is_that_of_the_definition_whatever_the_schedule(schedule: str, seed: int) -> None:
     world = World(seed)

@@ -15,12 +15,12 @@ from tocsin.operators.growing_array import GrowingArray
 from tocsin.operators.operator import operator
 from tocsin.operators.operator_matcher import OperatorMatcher
 from tocsin.operators.registry import Registry
-from tocsin.operators.schedules import SCHEDULES
+from tocsin.operators.schedules import schedule_names
 from tocsin.schema import Event
 from tocsin.schema.examples import load_example
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", schedule_names())
 def test_changes_and_events_in_any_order_are_answered_by_the_definition(
     schedule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,17 +9,17 @@ from tocsin.errors import BindError, NotSupported, SchemaError
 
 pytest.importorskip("pyspark")
 
-from tocsin.demo.cameras import SUBSCRIPTIONS, Cameras, camera_registry
 from tocsin.operators.operator import operator
 from tocsin.operators.operator_matcher import OperatorMatcher
 from tocsin.operators.registry import Registry
 from tocsin.schema import Event
 from tocsin.spark import match_with_operators
+from tocsin_examples.cameras import SUBSCRIPTIONS, Cameras, camera_registry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-REGISTRY = "tocsin.demo.cameras:camera_registry"
+REGISTRY = "tocsin_examples.cameras:camera_registry"
 
 
 def impure_registry() -> Registry:

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 from tocsin.broker import Broker
-from tocsin.demo.cameras import SUBSCRIPTIONS, Cameras, camera_registry
 from tocsin.operators.operator import operator
 from tocsin.operators.operator_matcher import OperatorMatcher
 from tocsin.operators.registry import Registry
@@ -17,11 +16,12 @@ from tocsin.pipeline.stored_matching import MatchStored
 from tocsin.schema import Event, EventType, NumericDomain, Schema, TypeAttribute
 from tocsin.store.events import read_events
 from tocsin.store.notifications import all_blocks
+from tocsin_examples.cameras import SUBSCRIPTIONS, Cameras, camera_registry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CAMERAS = "tocsin.demo.cameras:camera_registry"  # where workers of Spark find it
+CAMERAS = "tocsin_examples.cameras:camera_registry"  # where workers of Spark find it
 SCHEMA = Schema(
     {"money": NumericDomain(name="money")}, {"price": "money"}, {"car": EventType("car", (TypeAttribute("price"),))}
 )

@@ -1,20 +1,15 @@
-"""The tree of commands. Each command lives in a module of its own beside this one.
+"""The tree of commands. Each command lives in a module of its own beside this one, or in another distribution.
 
 Exit codes: 0 it went well; 1 it ran, and some of the input was bad or the answer is no; 2 it could not run.
 """
 
 from __future__ import annotations
 
-import typer
-
 from tocsin.cli import (
-    bench,
     db,
-    demo,
+    doors,
     explain,
     index_commands,
-    lab,
-    load,
     match,
     operators,
     parse,
@@ -24,28 +19,23 @@ from tocsin.cli import (
     symmetric,
 )
 
-app = typer.Typer(
+app = doors.new_app(
     name="tocsin",
     help="Who wants to know about this event? Match events against many standing subscriptions.",
+    cls=doors.Doors,
     no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
 )
 app.add_typer(schema.app, name="schema")
 app.add_typer(db.app, name="db")
 app.add_typer(index_commands.app, name="index")
-app.add_typer(bench.app, name="bench")
-app.add_typer(lab.app, name="lab")
 app.add_typer(operators.app, name="operators")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(symmetric.app, name="symmetric")
 app.command("parse")(parse.parse)
 app.command("match")(match.match)
 app.command("explain")(explain.explain)
-app.command("demo")(demo.demo)
 app.command("serve")(serve.serve)
-app.command("load")(load.load)
+doors.add_doors(app)
 
 
 @app.command()

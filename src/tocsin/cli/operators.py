@@ -101,24 +101,3 @@ def try_expression(
             print(f"  {name}: {each.calls} call{'' if each.calls == 1 else 's'}, {1000 * each.seconds:.2f} ms{failed}")
     if not answer["matched"]:
         raise typer.Exit(1)
-
-
-@app.command()
-def demo(
-    events: int = typer.Option(200, min=1, help="How many snapshots."),
-    schedule: str = typer.Option(
-        "adaptive", help="In which order to evaluate: adaptive, sub-order, sequential, naive."
-    ),
-    seed: int = typer.Option(2026, help="The same seed gives the same city."),
-    json: bool = JSON_OPTION,
-) -> None:
-    """Match snapshots of cameras above New York with the subscriptions of the paper, and show them on a map."""
-    from dataclasses import asdict
-
-    from rich.console import Console
-
-    from tocsin.demo.run_cameras import run
-
-    summary = run(events=events, schedule=schedule, seed=seed, console=Console(stderr=json, quiet=json))
-    if json:
-        print_json(asdict(summary))

@@ -69,7 +69,7 @@ def _entry(text: str) -> TypeAttribute:
 
 
 def _apply_request(schema: Schema, path: Path) -> Schema:
-    from tocsin.schema.requests import read_request
+    from tocsin.xml.requests import read_request  # an extra: raises NotInstalled
 
     try:
         content = path.read_bytes()

@@ -16,7 +16,7 @@ def render_schema(schema: Schema, format: str, event_types: Sequence[str]) -> st
     if format == "table":
         return _table(schema, event_types)
     if format.startswith("dtd:"):
-        from tocsin.schema.dtd import dtd
+        from tocsin.xml.dtd import dtd
 
         return dtd(schema, format.removeprefix("dtd:"))
     if format not in _WRITERS:

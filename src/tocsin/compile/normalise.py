@@ -17,7 +17,7 @@ What is left tells whether the subscription can never hold, or always holds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
@@ -206,15 +206,19 @@ class _Pusher:
 def _join_equalities(parts: tuple[Node, ...]) -> tuple[Node, ...]:
     """Return the alternatives with all equalities and `in` of one attribute joined into one `in`."""
     members: dict[str, list[object]] = {}
+    first: dict[str, Predicate] = {}
     others: list[Node] = []
     for part in parts:
         if isinstance(part, Predicate) and part.op in (Op.EQ, Op.IN):
             found = part.operand if part.op is Op.IN else (part.operand,)
             members.setdefault(part.attribute, []).extend(found)  # type: ignore[arg-type]
+            first.setdefault(part.attribute, part)
         else:
             others.append(part)
     joined = (
-        Predicate(name, Op.IN, tuple(found)) if len(found) > 1 else Predicate(name, Op.EQ, found[0])  # type: ignore[arg-type]
+        replace(first[name], op=Op.IN, operand=tuple(found))  # type: ignore[arg-type]
+        if len(found) > 1
+        else replace(first[name], op=Op.EQ, operand=found[0])  # type: ignore[arg-type]
         for name, found in members.items()
     )
     return (*joined, *others)

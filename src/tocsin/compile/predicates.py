@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 from typing import Any
 
 from tocsin.compile.atoms import Among, Atom, Bound, Checked, Interval, point, points, runs
@@ -54,11 +55,11 @@ def expand(predicate: Predicate, entry: ViewAttribute) -> Node:
         case Op.CONTAINS_ALL:
             return And(tuple(expand(_contains(predicate, member), entry) for member in predicate.operand))  # type: ignore[union-attr]
         case Op.CONTAINS_ANY if entry.domain.kind != "text":
-            return Predicate(predicate.attribute, Op.IN, predicate.operand)
+            return replace(predicate, op=Op.IN)
         case Op.CONTAINS_ANY if not all(len(set(words(member))) == 1 for member in predicate.operand):  # type: ignore[union-attr,arg-type]
             return Or(tuple(expand(_contains(predicate, member), entry) for member in predicate.operand))  # type: ignore[union-attr]
         case Op.CONTAINS if entry.domain.kind != "text":
-            return Predicate(predicate.attribute, Op.EQ, predicate.operand)
+            return replace(predicate, op=Op.EQ)
         case Op.CONTAINS if not entry.ever_multiple:
             return _expand_words(predicate, _as_pattern(predicate.operand))
         case Op.LIKE:
@@ -67,7 +68,7 @@ def expand(predicate: Predicate, entry: ViewAttribute) -> Node:
 
 
 def _contains(predicate: Predicate, operand: Any) -> Predicate:
-    return Predicate(predicate.attribute, Op.CONTAINS, operand)
+    return replace(predicate, op=Op.CONTAINS, operand=operand)
 
 
 def _as_pattern(operand: Any) -> WordPattern:
@@ -95,7 +96,7 @@ def _expand_like(predicate: Predicate) -> Node:
     prefix, rest = split_prefix(str(predicate.operand))
     if rest.strip("%"):
         return predicate
-    return Predicate(predicate.attribute, Op.STARTS_WITH if rest else Op.EQ, prefix)
+    return replace(predicate, op=Op.STARTS_WITH if rest else Op.EQ, operand=prefix)
 
 
 def atoms_of(predicate: Predicate, entry: ViewAttribute, *, negated: bool) -> list[Atom] | None:
@@ -104,7 +105,7 @@ def atoms_of(predicate: Predicate, entry: ViewAttribute, *, negated: bool) -> li
     if op is Op.PRESENT or op is Op.ABSENT:
         return [Bound(name, negated=(op is Op.ABSENT) != negated)]
     if op is Op.NE:
-        return atoms_of(Predicate(name, Op.EQ, predicate.operand), entry, negated=not negated)
+        return atoms_of(replace(predicate, op=Op.EQ), entry, negated=not negated)
     if isinstance(domain, PointDomain):
         return _point_atoms(predicate, entry, negated=negated)
     if op in (Op.CONTAINS, Op.CONTAINS_ANY):

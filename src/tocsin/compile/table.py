@@ -1,6 +1,6 @@
 """ConjunctionTable: many conjunctions as flat columns of small integers, which is what gets indexed.
 
-Written by compile/lower.py (from syntax trees) and compile/bulk.py (from the bulk predicate form); read by the
+Written by index/lowering.py (from syntax trees) and compile/bulk.py (from the bulk predicate form); read by the
 index, which turns it into segments. No value of any type goes further than this: every constant is an integer code.
 
 The code space of a column. Its distinct constants are sorted by key: c[0] < c[1] < ... < c[n-1]. A value v has

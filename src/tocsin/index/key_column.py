@@ -1,7 +1,7 @@
 """KeyColumn: the keys of one attribute over a batch of events, before any segment's constants are known.
 
 The same keys are coded once per segment, so what depends on the schema alone (reading Arrow, admitting enumerated
-values, cutting texts into words) is done once per batch, here and in arrow_keys.py; code_column.py does the rest.
+values, cutting texts into words) is done once per batch, here and in arrow_keys.py; coder.py does the rest.
 
 Keys come in one of three shapes: int64, float64, or numbered: `keys` lists the distinct ones as Python objects, and
 `values` are positions in that list. Each event has one value (`offset` is None) or values[offset[e] : offset[e + 1]].

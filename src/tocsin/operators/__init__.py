@@ -4,7 +4,7 @@ operators   operator.py (the decorator), registry.py, binding.py (checks when a 
 matching    operator_matcher.py, with alternatives.py, conjunction.py, predicates.py, event_evaluation.py
 calls       calls.py (which are one evaluation), runner.py (time-outs, threads, processes, failures)
 problem     problem.py (what one event leaves to be decided, and the Schedule that decides it)
-schedules   naive_schedule.py, schedules/ (the papers' and our own), evaluation/ (their comparison)
+schedules   naive_schedule.py, schedules/ (our own; the papers' and their comparison are in tocsin-lab)
 
 What it all means is defined in language/operator_semantics.py.
 """

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tocsin.errors import BindError, FormulaFailed, NotSupported, UnknownOperator, did_you_mean, nearest
+from tocsin.errors import BindError, FormulaFailed, UnknownOperator
 from tocsin.language.bind import bind_condition
 from tocsin.language.formula import Scope, Substitution
 from tocsin.language.json_form import node_from_json
@@ -246,15 +246,12 @@ def trusted_scope(schema: Schema, operators: Any = None) -> Scope:
 
 
 def made_schedule(schedule: str | Callable[[], Schedule]) -> Schedule:
-    """Return a new schedule; raises NotSupported for a name that there is none of."""
+    """Return a new schedule; raises NotSupported, NotInstalled for a name that there is none of."""
     if not isinstance(schedule, str):
         return schedule()
-    from tocsin.operators.schedules import SCHEDULES
+    from tocsin.operators.schedules import schedule_of
 
-    if schedule not in SCHEDULES:
-        hint = did_you_mean(nearest(schedule, SCHEDULES))
-        raise NotSupported(f"there is no schedule {schedule!r}{hint}; there are: {', '.join(SCHEDULES)}")
-    return SCHEDULES[schedule]()
+    return schedule_of(schedule)()
 
 
 def _missing(call: OperatorCall, reason: str) -> Operator:

@@ -3,12 +3,14 @@
     schema = load("auction.toml")
     save(schema, "auction.xml")
 
-JSON and TOML hold the document of document.py; XML is xml.py's. What is written reads back as an equal schema. A file
-that cannot be read raises FileError, one that does not describe a schema BadDefinition; both name the place.
+JSON and TOML hold the document of document.py; XML is that of xml/schema_form.py, which is an extra. What is written
+reads back as an equal schema. A file that cannot be read raises FileError, one that does not describe a schema
+BadDefinition; both name the place.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import tomllib
@@ -55,9 +57,8 @@ def save(schema: Schema, path: str | Path) -> None:
 def loads(text: str | bytes, format: Format) -> Schema:
     """Return the schema that a text describes."""
     if _checked(format) == "xml":
-        from tocsin.schema.xml import from_xml
-
-        return from_xml(text)
+        schema: Schema = _xml().from_xml(text)
+        return schema
     try:
         return from_document(_parse(_decoded(text, format), format))
     except RecursionError:
@@ -67,13 +68,17 @@ def loads(text: str | bytes, format: Format) -> Schema:
 def dumps(schema: Schema, format: Format) -> str:
     """Return the schema as a text."""
     if _checked(format) == "xml":
-        from tocsin.schema.xml import to_xml
-
-        return to_xml(schema)
+        xml: str = _xml().to_xml(schema)
+        return xml
     document = to_document(schema)
     if format == "toml":
         return to_toml(document)
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _xml() -> Any:
+    """Return the module of the XML form, by its name, since it lies in a higher layer; raises NotInstalled."""
+    return importlib.import_module("tocsin.xml.schema_form")
 
 
 def _decoded(text: str | bytes, format: Format) -> str:

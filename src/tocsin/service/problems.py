@@ -39,6 +39,7 @@ _TABLE: Sequence[tuple[type[Exception], int, str, str]] = (
     (errors.UnknownNotification, 404, "not-found", "There is no such thing"),
     (errors.UnknownDeadLetter, 404, "not-found", "There is no such thing"),
     (errors.NotSupported, 400, "not-supported", "That is not offered here"),
+    (errors.NotInstalled, 501, "not-installed", "This service does not have that"),
     (errors.FileError, 400, "bad-document", "The document cannot be read"),
     (errors.WrongTicket, 403, "wrong-ticket", "The ticket is not right"),
     (errors.LeaseOutOfBounds, 422, "lease-out-of-bounds", "The lease is too short or too long"),

@@ -55,6 +55,8 @@ def settle_garbage() -> None:
 
 def run(settings: ServiceSettings, *, tell: Tell, warn: Tell) -> None:
     """Serve until told to stop."""
+    if settings.xml_port is not None:
+        import tocsin.xml  # noqa: F401  says what to install before anything is begun
     logs.configure(settings.log_level)
     _announce_admin(settings, tell, warn)
     app = create_app(settings)

@@ -1,4 +1,7 @@
-"""What the XML requests need of the service: who asks, by our roles in theirs, and the port of the thesis's daemon."""
+"""What the XML requests need of the service: who asks, by our roles in theirs, and the port of the thesis's daemon.
+
+tocsin.xml is an extra, so it is imported when somebody asks for it; where it is missing that raises NotInstalled.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,17 @@ from typing import TYPE_CHECKING
 from tocsin.service.principal import Principal
 from tocsin.service.refusals import Refusal
 from tocsin.service.settings import ServiceSettings
-from tocsin.service.xml import GUEST, XmlDaemon, serve_xml
-from tocsin.service.xml import Principal as XmlPrincipal
 
 if TYPE_CHECKING:
     from tocsin.service.service import Service
+    from tocsin.xml.daemon import XmlDaemon
+    from tocsin.xml.principal import Principal as XmlPrincipal
 
 
 def xml_principal(settings: ServiceSettings, principal: Principal) -> XmlPrincipal:
     """Return who asks, as the XML requests know them."""
+    from tocsin.xml.principal import Principal as XmlPrincipal
+
     if principal.is_guest:
         return guest(settings)
     return XmlPrincipal(principal.name, frozenset({principal.role}))
@@ -23,6 +28,9 @@ def xml_principal(settings: ServiceSettings, principal: Principal) -> XmlPrincip
 
 def guest(settings: ServiceSettings) -> XmlPrincipal:
     """Return what somebody without an account may do."""
+    from tocsin.xml.principal import GUEST
+    from tocsin.xml.principal import Principal as XmlPrincipal
+
     return XmlPrincipal(None, frozenset({"publisher"})) if settings.guests == "publish" else GUEST
 
 
@@ -31,6 +39,8 @@ async def start_daemon(service: Service) -> XmlDaemon | None:
     settings = service.settings
     if settings.xml_port is None:
         return None
+    from tocsin.xml.daemon import serve_xml
+    from tocsin.xml.principal import Principal as XmlPrincipal
 
     async def authenticate(username: str, password: str, address: str) -> XmlPrincipal | None:
         try:

@@ -2,7 +2,7 @@
 
 What language/formula_vector.py does by a few array operations per node, in one pass. Formulas that need more than
 numbers (decimals, callables, computed texts) have no code; predicates on texts do, by the codes of their columns. The
-values are those of language/formula_semantics.py; where the kernel is not sure of a row, formula_vector.py computes all.
+values are those of language/formula_semantics.py; where the kernel is not sure of a row, the former computes all.
 """
 
 from __future__ import annotations

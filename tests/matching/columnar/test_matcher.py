@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from tests.strategies.worlds import random_event, random_schema, random_subscription
-from tocsin.bench.workloads import market
 from tocsin.errors import BadValue, UnknownSubscription
 from tocsin.index.encode import EventObjects
 from tocsin.index.subscription_index import Lifetime
@@ -18,6 +17,7 @@ from tocsin.language import bind, explain, parse
 from tocsin.matching.matcher import Matcher
 from tocsin.schema import Event, EventType, NumericDomain, Schema, TypeAttribute
 from tocsin.schema.examples import load_example
+from tocsin_lab.bench.workloads import market
 
 
 def numbers(*names: str) -> Schema:

@@ -11,7 +11,6 @@ from starlette.responses import Response
 from tocsin.broker.times import instant
 from tocsin.errors import UnknownName
 from tocsin.schema.document import to_document
-from tocsin.schema.dtd import DTD_FILES, dtd
 from tocsin.schema.files import dumps
 from tocsin.schema.json_schema import json_schema
 from tocsin.service import schema_changes
@@ -91,6 +90,8 @@ async def view(
 )  # fmt: skip
 async def document_type(request: Request, kind: Annotated[str, Path(max_length=40)]) -> Response:
     """Return the DTD as the schema stands; by the kind's name (ADD_EVENT) or its file's (add_event.dtd)."""
+    from tocsin.xml.dtd import DTD_FILES, dtd
+
     kinds = {file: name for name, file in DTD_FILES.items()} | {name: name for name in DTD_FILES}
     if kind not in kinds:
         raise NotFound(f"there is no such kind of request; there are {', '.join(DTD_FILES)}")

@@ -1,4 +1,4 @@
-"""The thesis's XML requests over HTTP; what they mean, and the port, are in service/xml."""
+"""The thesis's XML requests over HTTP; what they mean, and the port, are in tocsin.xml, which is an extra."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from starlette.responses import Response
 from tocsin.service.principal import Someone, service_of
 from tocsin.service.refusals import WrongMediaType
 from tocsin.service.routes.router import guarded
-from tocsin.service.xml import CONTENT_TYPE, handle
 from tocsin.service.xml_side import xml_principal
 
 router = guarded("xml")
@@ -40,6 +39,9 @@ async def xml(
     kind = request.headers.get("content-type", _MEDIA[0]).split(";")[0].strip().lower()
     if kind not in _MEDIA:
         raise WrongMediaType("the thesis's requests are application/xml")
+    from tocsin.xml.handle import handle
+    from tocsin.xml.replies import CONTENT_TYPE
+
     service = service_of(request)
     asker = xml_principal(service.settings, principal)
     reply = await asyncio.to_thread(handle, await request.body(), service.broker, asker, idempotency_key=key)

@@ -1,0 +1,1 @@
+"""`tocsin lab` and `tocsin bench`. They import what they need when they run."""

@@ -1,0 +1,210 @@
+"""The schema as the thesis's XML (<IESCHEMA>, appendix A), which loads as it is printed there.
+
+    A      the attributes' names, event_type among them
+    ET     the event types' names
+    D      the domains, named by their oid: numeric, string, enum, with their operators
+    DOM    attribute -> domain
+    E      the event types' attributes: mandatory or not, unique or not
+
+A schema that the thesis can express is written in its vocabulary alone. The rest is added to that: IESCHEMA version,
+DOMAIN types hierarchical, boolean, time and point, U (matchmaking unions), and what domain_form.py adds to a DOMAIN. What is written reads back
+as an equal schema. The requests of the thesis are in requests.py; their DTDs in dtd.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from lxml import etree
+
+from tocsin.errors import BadDefinition, SchemaError, did_you_mean, nearest
+from tocsin.schema.domain import Domain
+from tocsin.schema.enumeration import EnumeratedDomain
+from tocsin.schema.schema import EVENT_TYPE, EventType, Schema, TypeAttribute
+from tocsin.schema.union import Union
+from tocsin.xml.domain_form import check_element, domain_element, read_domain, refuse
+from tocsin.xml.safe_xml import Element, elements, parse, text_of
+
+_SECTIONS = ("A", "ET", "D", "DOM", "E")
+_UNIONS = "U"  # the matchmaking unions, which the thesis does not have
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def to_xml(schema: Schema) -> str:
+    """Return the schema as an <IESCHEMA> document."""
+    root = etree.Element("IESCHEMA")
+    if schema.version != 1:
+        root.set("version", str(schema.version))
+    attributes, event_types, domains, dom, e = (etree.SubElement(root, name) for name in _SECTIONS)
+    for name in (*schema.attributes, EVENT_TYPE):
+        etree.SubElement(attributes, "VALUE").text = name
+    for name in schema.event_types:
+        etree.SubElement(event_types, "VALUE").text = name
+    for domain in schema.domains.values():
+        domains.append(domain_element(domain))
+    if named := _domain_of_event_types(schema):
+        etree.SubElement(dom, "ATTR_DOM", name=EVENT_TYPE, type=named)
+    for name, domain_name in schema.attributes.items():
+        etree.SubElement(dom, "ATTR_DOM", name=name, type=domain_name)
+    for event_type in schema.event_types.values():
+        element = etree.SubElement(e, "E_TYPE", type=event_type.name)
+        for entry in event_type.attributes:
+            element.append(type_attribute_element(entry, schema.attributes[entry.attribute]))
+    if schema.unions:
+        unions = etree.SubElement(root, _UNIONS)
+        for union in schema.unions.values():
+            etree.SubElement(unions, "UNION", name=union.name, event=union.event, subscriber=union.subscriber)
+    etree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + etree.tostring(root, encoding="unicode") + "\n"
+
+
+def type_attribute_element(entry: TypeAttribute, domain: str) -> Element:
+    """Return <E_ATTR …/> for one attribute of an event type."""
+    flags = {"mandatory": str(entry.mandatory).lower(), "unique": str(not entry.multiple).lower()}
+    return etree.Element("E_ATTR", {**flags, "domid": domain, "type": entry.attribute})
+
+
+def _domain_of_event_types(schema: Schema) -> str | None:
+    """Return the domain, if there is one, that lists just the event types, as the thesis's event_type has."""
+    for domain in schema.domains.values():
+        if isinstance(domain, EnumeratedDomain) and domain.values == tuple(schema.event_types):
+            return domain.name
+    return None
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def from_xml(document: str | bytes) -> Schema:
+    """Return the schema that an <IESCHEMA> document describes; raises FileError or BadDefinition."""
+    root = parse(document)
+    if root.tag != "IESCHEMA":
+        raise refuse(root, f"the root of a schema is IESCHEMA, not {root.tag}")
+    check_element(root, attributes={"version"}, children={*_SECTIONS, _UNIONS})
+    sections: dict[str, Element] = {}
+    for element in elements(root):
+        if element.tag in sections:
+            raise refuse(element, "stands here a second time")
+        sections[str(element.tag)] = element
+    try:
+        return _schema(root, sections)
+    except BadDefinition:
+        raise
+    except SchemaError as error:
+        raise BadDefinition(str(error)) from None
+
+
+def _schema(root: Element, sections: Mapping[str, Element]) -> Schema:
+    names = _values(sections.get("A"))
+    names.pop(EVENT_TYPE, None)
+    types = _values(sections.get("ET"))
+    domains: dict[str, Domain] = {}
+    by_oid: dict[str, str] = {}
+    for element in _children(sections.get("D"), "DOMAIN"):
+        domain, oid = read_domain(element)
+        if domain.name in domains or oid in by_oid:
+            raise refuse(element, f"there is a domain {domain.name!r} already")
+        domains[domain.name] = domain
+        by_oid[oid] = domain.name
+    by_oid = {name: name for name in domains} | by_oid
+    domain_of = _domains_of_attributes(sections.get("DOM"), names, by_oid)
+    described = _event_types(sections.get("E"), types, domain_of, by_oid)
+    event_types = {name: described.get(name) or EventType(name, ()) for name in types}
+    unions = _unions(sections.get(_UNIONS))
+    return Schema(domains, {name: domain_of[name] for name in names}, event_types, _version(root), unions)
+
+
+def _unions(section: Element | None) -> dict[str, Union]:
+    found: dict[str, Union] = {}
+    for element in _children(section, "UNION"):
+        check_element(element, attributes={"name", "event", "subscriber"})
+        union = Union(_required(element, "name"), _required(element, "event"), _required(element, "subscriber"))
+        if union.name in found:
+            raise refuse(element, f"there is a union {union.name!r} already")
+        found[union.name] = union
+    return found
+
+
+def _version(root: Element) -> int:
+    text = root.get("version", "1")
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise refuse(root, f"version {text!r} is not a whole number")
+    return int(text)
+
+
+def _values(section: Element | None) -> dict[str, None]:
+    """Return the names that a section lists, in their order."""
+    found: dict[str, None] = {}
+    for element in _children(section, "VALUE"):
+        check_element(element)
+        name = text_of(element).strip()
+        if name in found:
+            raise refuse(element, f"{name!r} is listed twice")
+        found[name] = None
+    return found
+
+
+def _domains_of_attributes(
+    section: Element | None, names: Collection[str], by_oid: Mapping[str, str]
+) -> dict[str, str]:
+    """Return attribute -> domain's name. The one of event_type, which the thesis declares, is ours to define."""
+    found: dict[str, str] = {}
+    for element in _children(section, "ATTR_DOM"):
+        check_element(element, attributes={"name", "type"})
+        name, oid = _required(element, "name"), _required(element, "type")
+        if oid not in by_oid:
+            raise refuse(element, f"there is no domain {oid!r}{did_you_mean(nearest(oid, by_oid))}")
+        if name in found:
+            raise refuse(element, f"the attribute {name!r} has a domain already")
+        if name not in names and name != EVENT_TYPE:
+            raise refuse(element, f"<A> has no attribute {name!r}{did_you_mean(nearest(name, names))}")
+        found[name] = by_oid[oid]
+    if missing := [name for name in names if name not in found]:
+        raise BadDefinition(f"<DOM>: the attribute {missing[0]!r} has no domain")
+    return found
+
+
+def _event_types(
+    section: Element | None, types: Collection[str], domain_of: Mapping[str, str], by_oid: Mapping[str, str]
+) -> dict[str, EventType]:
+    found: dict[str, EventType] = {}
+    for element in _children(section, "E_TYPE"):
+        check_element(element, attributes={"type"}, children={"E_ATTR"})
+        name = _required(element, "type")
+        if name not in types:
+            raise refuse(element, f"<ET> has no event type {name!r}{did_you_mean(nearest(name, types))}")
+        if name in found:
+            raise refuse(element, f"the event type {name!r} is described twice")
+        entries = tuple(read_type_attribute(child, domain_of, by_oid) for child in elements(element))
+        found[name] = EventType(name, entries)
+    return found
+
+
+def read_type_attribute(element: Element, domain_of: Mapping[str, str], by_oid: Mapping[str, str]) -> TypeAttribute:
+    """Return one attribute of an event type. As in the thesis's own sample, what is not 'true' is false."""
+    check_element(element, attributes={"mandatory", "unique", "domid", "type"})
+    name = _required(element, "type")
+    if name not in domain_of and name != EVENT_TYPE:
+        raise refuse(element, f"there is no attribute {name!r}{did_you_mean(nearest(name, domain_of))}")
+    oid = element.get("domid")
+    if oid is not None and name in domain_of and by_oid.get(oid) != domain_of[name]:
+        raise refuse(element, f"{name!r} has the domain {domain_of[name]!r}, not {oid!r}")
+    mandatory = element.get("mandatory", "false").strip() == "true"
+    unique = element.get("unique", "true").strip() == "true"
+    return TypeAttribute(name, mandatory=mandatory, multiple=not unique)
+
+
+def _children(section: Element | None, tag: str) -> list[Element]:
+    if section is None:
+        return []
+    check_element(section, children={tag})
+    return list(elements(section))
+
+
+def _required(element: Element, attribute: str) -> str:
+    value = element.get(attribute)
+    if value is None:
+        raise refuse(element, f"{attribute} is missing")
+    return value.strip()
