@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from tocsin.compile.atoms import Among, Bound, Conjunction, Interval
 from tocsin.compile.normalise import NormalForm
+from tocsin.compile.properties import PropertyGatherer
 from tocsin.compile.table import Check, Column, ConjunctionTable, Derivation, PredicateKind
 from tocsin.language.json_form import node_to_json
 from tocsin.language.syntax import Not
@@ -97,6 +98,7 @@ class TableBuilder:
         self.chunks: list[Chunk] = []
         self.checks: dict[Check, int] = {}
         self.sets: dict[tuple[int, tuple[Ends, ...]], int] = {}  # (column, intervals) -> number
+        self.properties = PropertyGatherer(schema)
         self._rows: list[tuple[int, int, int, int, int, bool, bool]] = []
 
     def column(self, attribute: str, derivation: Derivation = "value") -> int:
@@ -110,6 +112,7 @@ class TableBuilder:
         """Take in one subscription."""
         number = len(self.ids)
         self.ids.append(id)
+        self.properties.add(number, form.properties)
         for conjunction in form.conjunctions:
             self._add_conjunction(number, conjunction)
 
@@ -249,6 +252,7 @@ def _without_empty(
         high,
         *_coded_sets(builder.sets, columns, codes),
         list(builder.checks),
+        builder.properties.finish(len(builder.ids)),
     )
 
 

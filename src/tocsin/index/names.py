@@ -17,9 +17,10 @@ import numpy.typing as npt
 
 from tocsin.compile.table import Check, Column
 from tocsin.index.layout import Scalar, Section
+from tocsin.index.properties import encode_properties
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tocsin.compile.table import ConjunctionTable
     from tocsin.schema import Domain
@@ -30,7 +31,7 @@ _NARROW = (np.int8, np.int16, np.int32, np.int64)
 def names_sections(
     sections: dict[Section, npt.NDArray[Any]], scalars: dict[Scalar, int], table: ConjunctionTable
 ) -> None:
-    """Add IDS, ID_OFFSET, CONSTANTS and NAMES."""
+    """Add IDS, ID_OFFSET, CONSTANTS, NAMES and PROPERTIES."""
     parts: list[bytes] = []
     columns = []
     for column in table.columns:
@@ -42,7 +43,8 @@ def names_sections(
         })  # fmt: skip
     checks = [{"attribute": check.attribute, "expression": check.expression} for check in table.checks]
     sections[Section.CONSTANTS] = np.frombuffer(b"".join(parts), np.uint8)
-    names = json.dumps({"columns": columns, "checks": checks}, sort_keys=True)
+    properties, sections[Section.PROPERTIES] = encode_properties(table.properties)
+    names = json.dumps({"columns": columns, "checks": checks, "properties": properties}, sort_keys=True)
     sections[Section.NAMES] = np.frombuffer(names.encode(), np.uint8)
     if table.ids.dtype == object:
         sections[Section.IDS], sections[Section.ID_OFFSET] = _encode_texts(table.ids)
@@ -53,10 +55,11 @@ def names_sections(
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The columns and checks of a segment."""
+    """The columns, checks and properties of a segment."""
 
     columns: Sequence[Column]
     checks: Sequence[Check]
+    properties: Sequence[Mapping[str, Any]]  # described as index/properties.py does
 
 
 def read_names(
@@ -72,7 +75,8 @@ def read_names(
         decoded = _decode_constants(column["kind"], column["count"], data)
         attribute = column["attribute"]
         columns.append(Column(attribute, domain_of(attribute), column["multiple"], column["derivation"], decoded))
-    return Names(columns, [Check(check["attribute"], check["expression"]) for check in document["checks"]])
+    checks = [Check(check["attribute"], check["expression"]) for check in document["checks"]]
+    return Names(columns, checks, document["properties"])
 
 
 def read_ids(ids: npt.NDArray[np.uint8], offset: npt.NDArray[np.int64], are_text: bool) -> npt.NDArray[Any]:
