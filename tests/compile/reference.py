@@ -8,7 +8,9 @@ from typing import Any
 
 from tocsin.compile import Column, ConjunctionTable, PredicateKind
 from tocsin.language import node_from_json
-from tocsin.language.semantics import holds
+from tocsin.language.bind import bind_condition
+from tocsin.language.formula import Scope
+from tocsin.language.semantics import Situation, holds
 from tocsin.language.words import words
 from tocsin.schema import Event, Schema
 
@@ -51,7 +53,7 @@ def _row_holds(table: ConjunctionTable, row: int, coded: list[list[int] | None],
     match kind:
         case PredicateKind.CHECK:
             node = node_from_json(json.loads(table.checks[low].expression))
-            return holds(node, event, schema.view())
+            return holds(bind_condition(node, Scope(schema.view().attributes)).root, Situation(event.values))
         case PredicateKind.ABSENT:
             return codes is None
         case PredicateKind.PRESENT:

@@ -1,10 +1,11 @@
 """Many subscriptions in the bulk predicate form, straight into flat columns.
 
     {"id": "s1", "event_types": ["car"], "predicates": [["price", "<", 1300], ["brand", "=", "mini"]]}
+    {"id": "s2", "event_types": ["insurance"], "predicates": [["price", "<", 700]], "with": {"age": 42, "years_ncd": 8}}
 
 Hundreds of thousands a second: lines are decoded by msgspec and their predicates laid into slots, one for each
-(event types, attribute, operator); a slot is then bound as a whole, without a syntax tree. A subscription with a
-predicate that no slot takes, or with a value that its slot refuses, goes the long way (syntax tree, binding, normal
+(event types, attribute, operator); a slot is then bound as a whole, without a syntax tree, and so is each property. A
+subscription with a predicate that no slot takes, or with a value that its slot refuses, goes the long way (syntax tree, binding, normal
 form), which either takes it or says what is wrong with it. Both ways end in one TableBuilder and mean the same.
 """
 
@@ -20,25 +21,28 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.compile.normalise import normalise
+from tocsin.compile.properties import admit_list
 from tocsin.compile.table import ConjunctionTable, PredicateKind
 from tocsin.compile.table_builder import UNBOUNDED, Chunk, TableBuilder
 from tocsin.errors import BadValue, SchemaError, TocsinError
 from tocsin.language.bind import bind
 from tocsin.language.documents import BadLine, decode, from_document
 from tocsin.language.formula import NO_OPERATORS, Operators
+from tocsin.language.sides import sides_of
 from tocsin.language.words import words
-from tocsin.schema import EVENT_TYPE, Domain, NumericDomain, Schema, View, ViewAttribute
+from tocsin.schema import EVENT_TYPE, Domain, NumericDomain, Schema, ViewAttribute
 
 LINES_AT_ONCE = 50_000
 _EXACT = 2**53
 
 
-class BulkSubscription(msgspec.Struct, gc=False):
+class BulkSubscription(msgspec.Struct, gc=False, forbid_unknown_fields=True, rename={"properties": "with"}):
     """One line of the common shape."""
 
     id: str | int
     predicates: list[tuple[str, str, Any]]
     event_types: list[str] | None = None
+    properties: dict[str, str | int | float | bool] | None = None
 
 
 @dataclass
@@ -95,9 +99,11 @@ class _SlotsOfAttribute(dict[str, tuple[Callable[[int], None], Callable[[Any], N
 class _Frame(dict[str, _SlotsOfAttribute]):
     """The slots for one combination of event types: attribute -> operator -> slot."""
 
-    def __init__(self, view: View, types: tuple[str, ...]) -> None:
+    def __init__(self, schema: Schema, types: tuple[str, ...]) -> None:
         super().__init__()
-        self.view, self.types = view, types
+        self.view, self.types = schema.view(types), types
+        self.sides = sides_of(schema, types)
+        self.given: list[tuple[int, dict[str, Any]]] = []  # properties, by the positions of subscriptions
         self.slots: list[_Slot] = []
         self.subscriptions: list[int] = []
 
@@ -146,6 +152,8 @@ class _Loader:
                     add_subscription, add_operand = frame[attribute][op]
                     add_subscription(at)
                     add_operand(operand)
+                if record.properties:
+                    frame.given.append((at, record.properties))
                 frame.subscriptions.append(at)
                 ids.append(record.id)
             except (msgspec.MsgspecError, _LongWay):  # another form, or wrong: the long way tells
@@ -161,7 +169,7 @@ class _Loader:
         types = tuple(event_types) if event_types else ()
         if types not in self._frames:
             try:
-                self._frames[types] = _Frame(self.schema.view(types), tuple(dict.fromkeys(types)))
+                self._frames[types] = _Frame(self.schema, tuple(dict.fromkeys(types)))
             except SchemaError:
                 self._frames[types] = None
         frame = self._frames[types]
@@ -172,18 +180,20 @@ class _Loader:
     def _bind(self, ids: list[str | int | None], plain: npt.NDArray[np.bool_]) -> None:
         """Bind the slots and take in what fitted; marks the rest in `plain`."""
         builder = self.builder
-        bound = [
-            chunk
-            for frame in self._frames.values()
-            if frame is not None
-            for chunk in _bind_frame(builder, frame, plain)
-        ]
+        frames = [frame for frame in self._frames.values() if frame is not None]
+        bound = [chunk for frame in frames for chunk in _bind_frame(builder, frame, plain)]
+        properties = [each for frame in frames if frame.given for each in _bind_properties(frame, plain)]
         # Only now is it known which subscriptions fitted everywhere: number these.
         numbers = len(builder.subscription) + np.cumsum(plain) - 1
         builder.chunks += [_renumbered(chunk, plain, numbers) for chunk in bound]
         first = len(builder.ids)
         builder.ids += [ids[at] for at in np.flatnonzero(plain).tolist()]
         builder.subscription += range(first, len(builder.ids))
+        for name, at, values in properties:
+            chosen = plain[at]
+            kept = values if chosen.all() else [value for value, keep in zip(values, chosen, strict=True) if keep]
+            if kept:
+                builder.properties.extend(name, first + (np.cumsum(plain) - 1)[at[chosen]], kept)
 
     def _take_slowly(self, number: int, line: bytes | str) -> None:
         id = None
@@ -209,6 +219,45 @@ def _bind_frame(builder: TableBuilder, frame: _Frame, plain: npt.NDArray[np.bool
             yield _bind_slot(builder, slot, plain)
             slot.subscriptions.clear()
             slot.operands.clear()
+
+
+def _bind_properties(
+    frame: _Frame, plain: npt.NDArray[np.bool_]
+) -> Iterator[tuple[str, npt.NDArray[np.int64], list[Any]]]:
+    """Yield each property with positions and admitted values, and empty the frame; marks in `plain` what does not fit."""
+    names, mandatory = frame.sides.property_names, frame.sides.mandatory_properties
+    for at, given in frame.given:
+        if not (names.keys() >= given.keys() and any(each <= given.keys() for each in mandatory)):
+            plain[at] = False
+    fitting = [(at, given) for at, given in frame.given if plain[at]]
+    frame.given.clear()
+    everyone = np.array([at for at, _ in fitting], np.int64)
+    for name, full_names in names.items():
+        try:
+            positions, values = everyone, [given[name] for _, given in fitting]
+        except KeyError:  # not everyone has it
+            pairs = [(at, given[name]) for at, given in fitting if name in given]
+            positions, values = np.array([at for at, _ in pairs], np.int64), [value for _, value in pairs]
+        if not values:
+            continue
+        domain = frame.sides.properties[full_names[0]].domain
+        try:
+            admitted = admit_list(domain, values)
+        except BadValue:  # the long way tells which; these lines are few
+            wrong = [not _is_admitted(domain, value) for value in values]
+            plain[positions[wrong]] = False
+            values = [value for value, bad in zip(values, wrong, strict=True) if not bad]
+            positions, admitted = positions[np.invert(wrong)], admit_list(domain, values)
+        for full in full_names:
+            yield full, positions, admitted
+
+
+def _is_admitted(domain: Domain, value: Any) -> bool:
+    try:
+        domain.admit(value)
+    except BadValue:
+        return False
+    return True
 
 
 def _type_chunk(builder: TableBuilder, frame: _Frame) -> Chunk:

@@ -17,7 +17,7 @@ What is left tells whether the subscription can never hold, or always holds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
 
@@ -62,10 +62,12 @@ class NormalForm:
     """The conjunctions of a subscription; it matches when one of them holds.
 
     `types` is the condition on the event's types, which stands in every conjunction too; None where any type will do.
+    `properties` say who asks.
     """
 
     conjunctions: tuple[Conjunction, ...]
     types: Among | None
+    properties: Mapping[str, Value] = field(default_factory=dict, compare=False)
 
     @property
     def never(self) -> bool:
@@ -94,7 +96,8 @@ def normalise(bound: BoundSubscription) -> NormalForm:
         )
     types = _types(tree.event_types, view)
     conjunctions = (_merge(types, atoms, view) for atoms in _alternatives(literals))
-    return NormalForm(_without_superfluous(found for found in conjunctions if found is not None), types)
+    kept = _without_superfluous(found for found in conjunctions if found is not None)
+    return NormalForm(kept, types, bound.properties)
 
 
 def _types(event_types: tuple[str, ...], view: View) -> Among | None:

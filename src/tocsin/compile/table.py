@@ -24,7 +24,7 @@ a word has no code in a word column).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -32,9 +32,10 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tocsin.compile.ids import Ids
+    from tocsin.compile.properties import Property
     from tocsin.schema import Domain
 
 Derivation = Literal["value", "words", "latitude", "longitude"]
@@ -112,6 +113,7 @@ class ConjunctionTable:
     set_low: npt.NDArray[np.int32]
     set_high: npt.NDArray[np.int32]
     checks: Sequence[Check]
+    properties: Mapping[str, Property] = field(default_factory=dict)  # by name: `driver.age`
 
     def __len__(self) -> int:
         return len(self.subscription)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from tocsin.compile.atoms import Among, Bound, Checked, Conjunction, Decided, Interval
 from tocsin.compile.ids import ids_of
 from tocsin.compile.normalise import NormalForm, asks_operators
+from tocsin.compile.properties import PropertyGatherer
 from tocsin.compile.table import Check, CheckKind, Column, ConjunctionTable, Derivation, PredicateKind
 from tocsin.language.json_form import literal_to_json, node_to_json
 from tocsin.language.syntax import Not
@@ -98,6 +99,7 @@ class TableBuilder:
         self.chunks: list[Chunk] = []
         self.checks: dict[Check, int] = {}
         self.sets: dict[tuple[int, tuple[Ends, ...]], int] = {}  # (column, intervals) -> number
+        self.properties = PropertyGatherer(schema)
         self._rows: list[tuple[int, int, int, int, int, bool, bool]] = []
 
     def column(self, attribute: str, derivation: Derivation = "value") -> int:
@@ -111,6 +113,7 @@ class TableBuilder:
         """Take in one subscription."""
         number = len(self.ids)
         self.ids.append(id)
+        self.properties.add(number, form.properties)
         for conjunction in form.conjunctions:
             self._add_conjunction(number, conjunction)
 
@@ -260,6 +263,7 @@ def _without_empty(
         high,
         *_coded_sets(builder.sets, columns, codes),
         list(builder.checks),
+        builder.properties.finish(len(builder.ids)),
     )
 
 

@@ -99,7 +99,7 @@ def build_segment(
     ):
         if values is not None:
             sections[section] = values.astype(np.int64)
-    return Segment(*pack(sections, scalars), table.columns)
+    return Segment(*pack(sections, scalars), table.columns, table.properties)
 
 
 def _access_columns(table: ConjunctionTable, grids: Grids) -> AccessColumns:

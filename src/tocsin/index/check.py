@@ -39,6 +39,7 @@ def check_segment(segment: Segment) -> None:
     _check_tables(segment)
     _check_numbers(segment)
     _check_filters(segment)
+    _check_properties(segment)
 
 
 def _ascending(values: np.ndarray[tuple[int], np.dtype[np.int32]], strictly: bool = False) -> bool:
@@ -229,3 +230,13 @@ def _check_filters(segment: Segment) -> None:
                 pairs += pairs[-1:] * (EQUALITIES - len(pairs))
                 assert own[-1] == 0 or asked[row - first].tolist() == pairs, f"the filter of row {row}"
     assert len(filters) == parts * FILTER_BYTES
+
+
+def _check_properties(segment: Segment) -> None:
+    for name, each in segment.properties.items():
+        column = each.column
+        assert len(column.values) == len(column.absent) == len(segment), name
+        assert column.values.dtype in (np.int64, np.float64, np.int32), name
+        if column.members is not None:
+            assert column.values.dtype == np.int32, name
+            assert ((column.values >= 0) & (column.values < len(column.members)))[~column.absent].all(), name

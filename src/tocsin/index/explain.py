@@ -144,7 +144,7 @@ def table_of(segment: Segment) -> ConjunctionTable:
         columns=segment.columns, ids=segment.ids, subscription=segment.numbers_of_rows()[rows].astype(np.int64),
         offset=offset, column=column[order], kind=kind[order], low=low[order], high=high[order],
         set_offset=segment.section(Section.SET_OFFSET).astype(np.int64), set_low=segment.section(Section.SET_LOW),
-        set_high=segment.section(Section.SET_HIGH), checks=segment.checks,
+        set_high=segment.section(Section.SET_HIGH), checks=segment.checks, properties=segment.properties,
     )  # fmt: skip
 
 

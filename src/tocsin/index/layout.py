@@ -72,7 +72,8 @@ class Section(IntEnum):
     IDS = 37  # int64 per subscription, or UTF-8 text
     ID_OFFSET = 38  # int64 per subscription and one past the end, where ids are texts
     CONSTANTS = 39  # the constants of all columns
-    NAMES = 40  # UTF-8 JSON: attributes, derivations, kinds of constants, checks
+    NAMES = 40  # UTF-8 JSON: attributes, derivations, kinds of constants, checks, properties
+    PROPERTIES = 41  # property columns: see index/properties.py
 
 
 class Scalar(IntEnum):
@@ -144,6 +145,7 @@ _DTYPES: dict[Section, Any] = {
     Section.ID_OFFSET: np.int64,
     Section.CONSTANTS: np.uint8,
     Section.NAMES: np.uint8,
+    Section.PROPERTIES: np.uint8,
 }
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.compile.ids import joined_ids, kept_ids
+from tocsin.compile.properties import Property, joined_properties
 from tocsin.compile.table import Check, Column, ConjunctionTable, Derivation, PredicateKind
 from tocsin.compile.table_builder import joined_keys
 
@@ -80,6 +81,7 @@ def _selected(table: ConjunctionTable, keep: npt.NDArray[np.bool_]) -> Conjuncti
         kind=table.kind[predicates],
         low=table.low[predicates],
         high=table.high[predicates],
+        properties={name: Property(each.attribute, each.column.take(keep)) for name, each in table.properties.items()},
     )
 
 
@@ -163,4 +165,5 @@ def _concatenated(
         joined("set_low"),
         joined("set_high"),
         checks,
+        joined_properties([part.properties for part in parts], [len(part.ids) for part in parts]),
     )

@@ -18,9 +18,10 @@ import numpy.typing as npt
 from tocsin.compile.ids import TextIds
 from tocsin.compile.table import Check, CheckKind, Column
 from tocsin.index.layout import Scalar, Section
+from tocsin.index.properties import encode_properties
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tocsin.compile.ids import Ids
     from tocsin.compile.table import ConjunctionTable
@@ -32,7 +33,7 @@ _NARROW = (np.int8, np.int16, np.int32, np.int64)
 def names_sections(
     sections: dict[Section, npt.NDArray[Any]], scalars: dict[Scalar, int], table: ConjunctionTable
 ) -> None:
-    """Add IDS, ID_OFFSET, CONSTANTS and NAMES."""
+    """Add IDS, ID_OFFSET, CONSTANTS, NAMES and PROPERTIES."""
     parts: list[bytes] = []
     columns = []
     for column in table.columns:
@@ -44,7 +45,8 @@ def names_sections(
         })  # fmt: skip
     checks = [[int(check.kind), check.expression, check.attribute, check.own] for check in table.checks]
     sections[Section.CONSTANTS] = np.frombuffer(b"".join(parts), np.uint8)
-    names = json.dumps({"columns": columns, "checks": checks}, sort_keys=True)
+    properties, sections[Section.PROPERTIES] = encode_properties(table.properties)
+    names = json.dumps({"columns": columns, "checks": checks, "properties": properties}, sort_keys=True)
     sections[Section.NAMES] = np.frombuffer(names.encode(), np.uint8)
     ids = table.ids
     if isinstance(ids, TextIds):
@@ -56,10 +58,11 @@ def names_sections(
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The columns and checks of a segment."""
+    """The columns, checks and properties of a segment."""
 
     columns: Sequence[Column]
     checks: Sequence[Check]
+    properties: Sequence[Mapping[str, Any]]  # described as index/properties.py does
 
 
 def read_names(
@@ -75,7 +78,8 @@ def read_names(
         decoded = _decode_constants(column["kind"], column["count"], data)
         attribute = column["attribute"]
         columns.append(Column(attribute, domain_of(attribute), column["multiple"], column["derivation"], decoded))
-    return Names(columns, [Check(CheckKind(kind), *rest) for kind, *rest in document["checks"]])
+    checks = [Check(CheckKind(kind), *rest) for kind, *rest in document["checks"]]
+    return Names(columns, checks, document["properties"])
 
 
 def read_ids(ids: npt.NDArray[np.uint8], offset: npt.NDArray[np.int64], are_text: bool) -> Ids:

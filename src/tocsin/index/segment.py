@@ -30,11 +30,13 @@ from tocsin.index.layout import (
     uint16_section,
 )
 from tocsin.index.names import Names, read_ids, read_names
+from tocsin.index.properties import StoredProperties
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tocsin.compile.ids import Ids
+    from tocsin.compile.properties import Property
     from tocsin.compile.table import Check, Column
     from tocsin.index.explain import ConjunctionPlan
     from tocsin.schema import Domain
@@ -62,9 +64,16 @@ class SegmentStats:
 class Segment:
     """The sections of one segment; subscriptions are numbered 0 .. subscriptions-1, `ids` says who they are."""
 
-    def __init__(self, buffer: Bytes, directory: Directory, columns: Sequence[Column] | None = None) -> None:
+    def __init__(
+        self,
+        buffer: Bytes,
+        directory: Directory,
+        columns: Sequence[Column] | None = None,
+        properties: Mapping[str, Property] | None = None,
+    ) -> None:
         self.buffer, self.directory = buffer, directory
         self._given_columns = columns
+        self._given_properties = properties
         self.domain_of: Callable[[str], Domain] | None = None
         self.dead = 0
         self._deleted: npt.NDArray[np.int64] | None = None
@@ -91,6 +100,15 @@ class Segment:
     @property
     def columns(self) -> Sequence[Column]:
         return self.names.columns
+
+    @cached_property
+    def properties(self) -> Mapping[str, Property]:
+        """The properties of those who subscribe, by name."""
+        if self._given_properties is not None:
+            return self._given_properties
+        assert self.domain_of is not None or not self.names.properties, "a segment without its schema"
+        domain_of = self.domain_of or _no_domain
+        return StoredProperties(self.names.properties, self.section(Section.PROPERTIES), domain_of, len(self))
 
     @property
     def checks(self) -> Sequence[Check]:
@@ -206,6 +224,10 @@ class Segment:
             bytes_total=len(self.buffer),
             bytes_per_subscription=size / max(1, len(self)),
         )
+
+
+def _no_domain(attribute: str) -> Domain:
+    raise KeyError(attribute)
 
 
 @kernel

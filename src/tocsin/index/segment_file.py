@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tocsin.schema import Domain
 
 MAGIC = b"TOCSINSG"
-VERSION = 4
+VERSION = 5
 DATA_START = 4096
 _HEADER = 16 + 8 * DIRECTORY_LENGTH + 4 * len(Section)
 

@@ -74,7 +74,8 @@ class Tier:
 
     def copied(self) -> Tier:
         """Return a tier whose later deletions do not reach this one."""
-        segment = Segment(self.segment.buffer.copy(), self.segment.directory, self.segment.columns)
+        whole = self.segment
+        segment = Segment(whole.buffer.copy(), whole.directory, whole.columns, whole.properties)
         copy = Tier(self.name, segment, dict(self.dead))
         for seq in set(self.dead.values()) - {0}:
             segment.delete(np.array([number for number, at in self.dead.items() if at == seq], np.int64), seq)

@@ -158,7 +158,9 @@ def explain(
     asked = _Remembered(operators)
     verdict = decide(subscription, event, asked)
     situation = situation_of(subscription, event, asked)
-    types = [_type_outcome(subscription.subscription.event_types, event)] if subscription.subscription.event_types else []
+    types = (
+        [_type_outcome(subscription.subscription.event_types, event)] if subscription.subscription.event_types else []
+    )
     rules = [
         _rule_outcome(rule.root, situation, reveal=reveal_rules)
         for rule in (event.rules if isinstance(event, Offer) else ())

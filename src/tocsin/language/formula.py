@@ -48,7 +48,8 @@ class Function:
     `scalar` takes one value per parameter and returns a value of `returns`, or None for no value; it raises
     FormulaFailed where it has none to give. It is never given an absent argument: the result is absent then. `bulk`,
     where there is one, does the same for columns, without absent rows; it may mark rows as failed. The first `leading`
-    arguments of a call only choose the function.
+    arguments of a call only choose the function. A `lasting` one says the same whenever it is asked, so that results may
+    be kept.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Function:
     scalar: Callable[..., Value | None] = field(compare=False)
     bulk: Callable[[Sequence[Column]], Column] | None = field(default=None, compare=False)
     leading: int = 0
+    lasting: bool = False
 
 
 # Given a call's name and its leading constant argument (None where it has none): the function; None where there is none.

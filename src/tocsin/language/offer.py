@@ -75,6 +75,14 @@ class OfferBinder:
         """Return the formula that a computed attribute's text says; raises LanguageError."""
         return bind_value(text, self.value_scope)
 
+    def known(self, given: Mapping[str, Any]) -> tuple[ComputedAttribute, ...] | None:
+        """Return the computed attributes that these texts were before, in order; None where that is not known."""
+        del given
+        return None
+
+    def learn(self, given: Mapping[str, Any], found: tuple[ComputedAttribute, ...]) -> None:
+        """Be told which computed attributes these texts are."""
+
 
 def offer_sides(document: Mapping[str, Any], schema: Schema) -> Sides:
     """Return the sides of an offer's event types; raises EventRejected where no union names one of them."""
@@ -143,13 +151,20 @@ def _computed(
         message = 'computed attributes are an object: {"price": "case when … end"}'
         violations.append(Violation("bad value", None, message))
         return ()
+    known = texts.known(given)
+    if known is not None and raw.keys().isdisjoint(given):
+        return known
     found: dict[str, ComputedAttribute] = {}
+    before = len(violations)
     for name, text in given.items():
         try:
             found[name] = _computed_attribute(name, text, raw, texts)
         except LanguageError as error:
             violations.append(Violation("bad value", str(name), f"the computed attribute {name}: {error}"))
-    return _in_order(found, violations)
+    ordered = _in_order(found, violations)
+    if len(violations) == before:
+        texts.learn(given, ordered)
+    return ordered
 
 
 def _computed_attribute(name: str, text: object, raw: Mapping[str, Any], texts: OfferBinder) -> ComputedAttribute:
@@ -178,7 +193,9 @@ def _in_order(found: Mapping[str, ComputedAttribute], violations: list[Violation
         ready = [name for name, each in waiting.items() if not waiting.keys() & set(each.formula.names)]
         if not ready:
             cycle = _cycle(waiting)
-            message = f"the computed attribute {cycle[0]} depends on itself: {' needs '.join(cycle)}. Leave one of them out"
+            message = (
+                f"the computed attribute {cycle[0]} depends on itself: {' needs '.join(cycle)}. Leave one of them out"
+            )
             violations.append(Violation("bad value", cycle[0], message))
             return ()
         for name in ready:

@@ -55,6 +55,12 @@ class Sides:
         return found
 
     @cached_property
+    def mandatory_properties(self) -> list[frozenset[str]]:
+        """What a whole record of each union has, as written; who gives properties at all gives those of one of these."""
+        entries = [self.schema.event_type(union.subscriber).attributes for union in self.unions]
+        return [frozenset(entry.attribute for entry in each if entry.mandatory) for each in entries]
+
+    @cached_property
     def subscription_scope(self) -> Scope:
         """What a subscription's condition may speak of: the event first, then its own properties."""
         own = {name: full[0] for name, full in self.property_names.items() if name not in self.view.attributes}

@@ -25,6 +25,7 @@ from tocsin.schema import Domain, Point
 if TYPE_CHECKING:
     from tocsin.language.formula import Function
 
+
 def _added() -> Any:
     """Return a field that binding fills, and that two nodes are not told apart by."""
     return field(default=None, compare=False, repr=False)

@@ -1,8 +1,8 @@
 """Types of formulas: which domain a computed value has, and what may be compared with what.
 
-    numbers    int with int gives int, but `/` always gives float; with a float, float; a decimal with an int, decimal
-    case       the branches agree: all numbers (the widest type), all texts, or all of one kind
-    compare    numbers with numbers; texts with texts, in order only within one domain; otherwise like with like
+numbers    int with int gives int, but `/` always gives float; with a float, float; a decimal with an int, decimal
+case       the branches agree: all numbers (the widest type), all texts, or all of one kind
+compare    numbers with numbers; texts with texts, in order only within one domain; otherwise like with like
 """
 
 from __future__ import annotations

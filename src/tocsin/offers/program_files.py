@@ -1,4 +1,4 @@
-"""Programs from a settings file of the service's operator.
+"""Programs as documents: one form, in the operator's TOML or JSON file and in requests.
 
     [programs.auto_price]
     version = 1
@@ -6,8 +6,8 @@
     returns = "float"
     expression = "case when years_ncd > 7 then 900 else 1200 end"
 
-In place of `expression` there may be `callable = "package.module:function"`, with `pure` and `time_limit_seconds`.
-Domains are int, float, decimal, text, boolean and time.
+In place of `expression` a file may have `callable = "package.module:function"`, with `pure` and `time_limit_seconds`.
+Domains are int, float, decimal, text, boolean and time, and those of the schema where there is one.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ import msgspec
 
 from tocsin.errors import FileError, TocsinError
 from tocsin.language.formula import BOOLEAN, DECIMAL, FLOAT, INT, TEXT, TIME
-from tocsin.schema import Domain
-from tocsin.symmetric.programs import Program, Programs
+from tocsin.offers.programs import Program, Programs
+from tocsin.schema import Domain, Schema
 
 log = logging.getLogger("tocsin.programs")
 DOMAINS: dict[str, Domain] = {one.name: one for one in (INT, FLOAT, DECIMAL, TEXT, BOOLEAN, TIME)}
@@ -45,18 +45,29 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     programs: dict[str, _Entry]
 
 
-def open_programs(given: Programs | str | Path | None) -> Programs:
-    """Return the programs that are given or that a file has; none is none. Raises FileError."""
+def programs_from(document: object, schema: Schema | None = None) -> list[Program]:
+    """Return the programs of a document, `{"programs": {name: {…}}}`; raises TocsinError, saying what is wrong."""
+    try:
+        entries = msgspec.convert(document, _File).programs
+    except msgspec.ValidationError as error:
+        raise TocsinError(f"not programs: {error}") from None
+    domains = DOMAINS | (dict(schema.domains) if schema is not None else {})
+    return [_program(name, entry, domains) for name, entry in entries.items()]
+
+
+def open_programs(given: Programs | str | Path | None, schema: Schema | None = None) -> Programs:
+    """Return the programs that are given or that a file has (.toml, .json); none is none. Raises FileError."""
     if given is None:
         return Programs()
     if isinstance(given, Programs):
         return given
     try:
-        entries = msgspec.convert(tomllib.loads(Path(given).read_text(encoding="utf-8")), _File).programs
-        return Programs([_program(name, entry) for name, entry in entries.items()])
+        text = Path(given).read_text(encoding="utf-8")
+        document = msgspec.json.decode(text) if Path(given).suffix == ".json" else tomllib.loads(text)
+        return Programs(programs_from(document, schema))
     except OSError as error:
         raise FileError(str(given), str(error.strerror or error)) from None
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError, TocsinError) as error:
+    except (tomllib.TOMLDecodeError, msgspec.DecodeError, UnicodeDecodeError, TocsinError) as error:
         raise FileError(str(given), str(error)) from None
 
 
@@ -68,12 +79,13 @@ class ProgramsFile:
     leaves things as they were. Python reads a module once, so a callable's new version is a function of another name.
     """
 
-    def __init__(self, path: str | Path | None) -> None:
+    def __init__(self, path: str | Path | None, schema: Schema | None = None) -> None:
         """Read the file; None has no programs, for ever. Raises FileError."""
         self._lock = threading.Lock()
+        self._schema = schema
         self._path = None if path is None else Path(path)
         self._stamp = self._stamp_now()
-        self.programs = open_programs(path)
+        self.programs = open_programs(path, schema)
 
     def follow(self) -> None:
         """Look at the file, and take up what is new. Safe to ask from any thread."""
@@ -85,7 +97,7 @@ class ProgramsFile:
 
     def _take_up(self) -> None:
         try:
-            found = {program.name: program for program in open_programs(self._path)}
+            found = {program.name: program for program in open_programs(self._path, self._schema)}
         except FileError as error:
             log.warning("the programs stay as they were: %s", error)
             return
@@ -111,19 +123,16 @@ class ProgramsFile:
         return facts.st_mtime_ns, facts.st_size, facts.st_ino
 
 
-def _program(name: str, entry: _Entry) -> Program:
-    parameters = {each: _domain(name, domain) for each, domain in entry.parameters.items()}
+def _program(name: str, entry: _Entry, domains: Mapping[str, Domain]) -> Program:
+    for each in (*entry.parameters.values(), entry.returns):
+        if each not in domains:
+            raise TocsinError(f"program {name!r}: there is no domain {each!r}; there are {', '.join(domains)}")
+    parameters = {parameter: domains[domain] for parameter, domain in entry.parameters.items()}
     found = None if entry.callable is None else _callable(name, entry.callable)
     return Program(
-        name, entry.version, parameters, _domain(name, entry.returns), entry.expression, found,
+        name, entry.version, parameters, domains[entry.returns], entry.expression, found,
         entry.pure, entry.time_limit_seconds,
     )  # fmt: skip
-
-
-def _domain(program: str, name: str) -> Domain:
-    if name not in DOMAINS:
-        raise TocsinError(f"program {program!r}: there is no domain {name!r}; there are {', '.join(DOMAINS)}")
-    return DOMAINS[name]
 
 
 def _callable(program: str, reference: str) -> Callable[..., Any]:

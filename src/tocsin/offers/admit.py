@@ -1,10 +1,9 @@
-"""Whole columns admitted by a domain, as `Domain.admit` does for one value: computed ones, and ones just read."""
+"""Whole columns of computed values admitted by a domain, as `Domain.admit` does for one value."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,6 @@ from tocsin.language.formula_columns import EXACT, Bools, Column, column_of
 from tocsin.language.formula_compare import compare_constant
 from tocsin.language.syntax import Op
 from tocsin.schema import Domain, NumericDomain, Value
-from tocsin.schema.domain import microseconds
 
 
 def admit_column(column: Column, domain: Domain, admit: Callable[[Value], Value]) -> Column:
@@ -30,13 +28,12 @@ def admit_column(column: Column, domain: Domain, admit: Callable[[Value], Value]
     if not wrong.any():
         return admitted
     failed = np.zeros(len(column), np.int32) if column.failed is None else column.failed.copy()
-    reasons = list(column.reasons)
+    reasons = {reason: number for number, reason in enumerate(column.reasons, 1)}
     for at in np.flatnonzero(wrong).tolist():
         try:
             admit(column.value(at))
         except FormulaFailed as error:
-            reasons.append(error.reason)
-            failed[at] = len(reasons)
+            failed[at] = reasons.setdefault(error.reason, len(reasons) + 1)
     return replace(admitted, absent=admitted.absent | wrong, failed=failed, reasons=tuple(reasons))
 
 
@@ -53,8 +50,9 @@ def _plain(column: Column, domain: Domain) -> tuple[Column, Bools] | None:
     if domain.maximum is not None:
         wrong |= compare_constant(values, Op.GT, domain.maximum)
     if domain.type == "int" and values.dtype == np.float64:
-        wrong |= values != np.floor(values)
-        values = np.floor(values).astype(np.int64)
+        with np.errstate(invalid="ignore"):  # of rows without a value, anything may stand there
+            wrong |= values != np.floor(values)
+            values = np.floor(values).astype(np.int64)
     elif domain.type == "float":
         values = values.astype(np.float64)
     return replace(column, domain=domain, values=values), wrong
@@ -62,7 +60,7 @@ def _plain(column: Column, domain: Domain) -> tuple[Column, Bools] | None:
 
 def _one_by_one(column: Column, domain: Domain, admit: Callable[[Value], Value]) -> Column:
     failed = np.zeros(len(column), np.int32) if column.failed is None else column.failed.copy()
-    reasons = list(column.reasons)
+    reasons = {reason: number for number, reason in enumerate(column.reasons, 1)}
     known: dict[Value, Value | FormulaFailed] = {}
     listed = column.to_list()
     for at, value in enumerate(listed):
@@ -75,37 +73,6 @@ def _one_by_one(column: Column, domain: Domain, admit: Callable[[Value], Value])
                 known[value] = error
         found = known[value]
         if isinstance(found, FormulaFailed):
-            reasons.append(found.reason)
-            failed[at] = len(reasons)
+            failed[at] = reasons.setdefault(found.reason, len(reasons) + 1)
         listed[at] = None if isinstance(found, FormulaFailed) else found
     return replace(column_of(domain, listed), failed=failed, reasons=tuple(reasons))
-
-
-def admit_list(domain: Domain, listed: Sequence[Any]) -> list[Any]:
-    """Return the values as the domain admits them, None where absent; raises BadValue.
-
-    Each distinct value is admitted once; numbers within the bounds are left as they are.
-    """
-    kinds = set(map(type, listed)) - {type(None)}
-    if kinds <= {int} and isinstance(domain, NumericDomain) and domain.type != "decimal":
-        present = [value for value in listed if value is not None]
-        least = -EXACT if domain.minimum is None else max(-EXACT, domain.minimum)
-        most = EXACT if domain.maximum is None else min(EXACT, domain.maximum)
-        if not present or (min(present) >= least and max(present) <= most):
-            return list(listed)
-    known: dict[tuple[type, Any], Any] = {(type(None), None): None}
-    admitted = []
-    for value in listed:
-        key = type(value), value
-        if key not in known:
-            known[key] = domain.admit(value)
-        admitted.append(known[key])
-    return admitted
-
-
-def stored_numbers(domain: Domain, admitted: Sequence[Any]) -> list[Any] | None:
-    """Return admitted values as arrays store them, 0 where absent; None where a number is too large for that."""
-    if domain.kind == "time":
-        return [0 if value is None else microseconds(value) for value in admitted]
-    numbers = [0 if value is None else value for value in admitted]
-    return numbers if all(-EXACT <= number <= EXACT for number in numbers) else None

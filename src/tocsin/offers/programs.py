@@ -1,4 +1,4 @@
-"""Programs: what computes dynamic attributes and answers rules, registered by name and version.
+"""Programs: what computes attributes of offers and answers rules, registered by name and version.
 
     programs.register(Program("auto_price", 1, {"age": INT, "years_ncd": INT}, FLOAT,
                               expression="case when years_ncd > 7 then 900 else 1200 end"))
@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 
 from tocsin.errors import BadDefinition, DuplicateName, FormulaFailed, UnknownName
-from tocsin.language.formula import Body, Function, Scope, ValueFormula
-from tocsin.language.formula_bind import bind_value
+from tocsin.language.bind import bind_value
+from tocsin.language.formula import Function, Scope, ValueFormula
 from tocsin.language.formula_columns import Column, column_of
-from tocsin.language.formula_semantics import compute, returned
 from tocsin.language.formula_vector import compute_column
+from tocsin.language.semantics import compute, returned
+from tocsin.offers.admit import admit_column
+from tocsin.offers.cache import MISSING, ProgramCache
 from tocsin.schema import Domain, Value
-from tocsin.symmetric.admit_column import admit_column
-from tocsin.symmetric.cache import MISSING, ProgramCache
 
 CALL = "program"  # the function by which formulas call programs
 
@@ -59,7 +59,7 @@ class Program:
     @cached_property
     def formula(self) -> ValueFormula:
         assert self.expression is not None
-        return bind_value(self.expression, Scope(self.parameters))
+        return bind_value(self.expression, Scope.of(self.parameters))
 
     @property
     def signature(self) -> object:
@@ -107,10 +107,10 @@ class Programs:
     def __iter__(self) -> Any:
         return iter(self._programs.values())
 
-    def resolve(self, name: str, first: object) -> tuple[Function, int] | None:
+    def resolve(self, name: str, first: object) -> Function | None:
         """Return the function that program('name', …) calls (a Resolver of formulas)."""
         program = self._programs.get(first) if name == CALL and isinstance(first, str) else None
-        return None if program is None else (self._function(program), 1)
+        return None if program is None else self._function(program)
 
     def _function(self, program: Program) -> Function:
         parameters = tuple(program.parameters.values())
@@ -118,7 +118,7 @@ class Programs:
         if program.expression is not None:
 
             def scalar(*values: Value) -> Value | None:
-                return compute(program.formula, dict(zip(program.parameters, values, strict=True)))
+                return compute(program.formula, {n: (v,) for n, v in zip(program.parameters, values, strict=True)})
 
             def bulk(columns: Sequence[Column]) -> Column:
                 return self._expression_bulk(program, made[0], columns)
@@ -133,8 +133,8 @@ class Programs:
             def bulk(columns: Sequence[Column]) -> Column:
                 return self._callable_bulk(program, made[0], columns)
 
-        body = None if program.expression is None else Body(tuple(program.parameters), program.formula)
-        made.append(Function(program.name, parameters, program.returns, scalar, bulk, body))
+        lasting = program.expression is not None
+        made.append(Function(program.name, parameters, program.returns, scalar, bulk, leading=1, lasting=lasting))
         return made[0]
 
     def _expression_bulk(self, program: Program, function: Function, columns: Sequence[Column]) -> Column:
