@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -101,11 +101,11 @@ def describe(connection: Connection, positions: Sequence[Position], incarnation:
     """Return the notifications at positions, which must be there."""
     stored = events.find_events(connection, sorted({position.seq for position in positions}))
     origins = replacements.origins_of(connection, {position.subscription for position in positions})
-    computed = _computed(connection, positions)
+    beside = _beside(connection, positions)
     notifications = []
     for position in positions:
         event = stored[position.seq]
-        values = computed.get((position.seq, position.subscription), {})
+        told = beside.get((position.seq, position.subscription), offers.NOTHING_BESIDE)
         notifications.append(
             Notification(
                 id=id_text(notification_id(event.event_id, position.subscription)),
@@ -113,21 +113,22 @@ def describe(connection: Connection, positions: Sequence[Position], incarnation:
                 subscription=origins.get(position.subscription, position.subscription),
                 event_id=id_text(event.event_id),
                 arrival=instant(event.arrival_us),
-                event=read_stored(event.body) | values,
+                event=read_stored(event.body) | told.values,
                 cursor=cursors.encode(position, incarnation),
-                computed=tuple(values),
+                computed=tuple(told.values),
+                bindings=tuple(told.bindings),
             )
         )
     return notifications
 
 
-def _computed(connection: Connection, positions: Sequence[Position]) -> dict[tuple[int, int], dict[str, Any]]:
-    """Return what was computed for these notifications, by seq and subscription."""
+def _beside(connection: Connection, positions: Sequence[Position]) -> dict[tuple[int, int], offers.Beside]:
+    """Return what these notifications tell beside their events, by seq and subscription."""
     seqs = offers.computed_among(connection, sorted({position.seq for position in positions}))
     if not seqs:
         return {}
     stored = subscriptions.find_subscriptions(connection, sorted({one.subscription for one in positions}))
-    found: dict[tuple[int, int], dict[str, Any]] = {}
+    found: dict[tuple[int, int], offers.Beside] = {}
     for owner in {one.owner % BUCKETS for one in stored}:
         found |= offers.find_values(connection, owner, sorted(seqs))
     return found

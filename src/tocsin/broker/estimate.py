@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from tocsin.broker.admission import admit_stored
 from tocsin.broker.expressions import prepare
-from tocsin.broker.offers import OfferDesk
+from tocsin.broker.offers import OfferAdmission
 from tocsin.broker.trial import Trial
 from tocsin.errors import EventRejected, TocsinError
 from tocsin.language import Subscription
@@ -25,7 +25,7 @@ from tocsin.schema import Event, Schema
 from tocsin.store import Store, schema_history
 from tocsin.store.events import StoredEvent, read_events
 from tocsin.store.offers import documents_between
-from tocsin.symmetric.programs import Programs
+from tocsin.offers.programs import Programs
 
 Z = 1.96  # of the normal distribution: 95% two-sided
 DAY_SECONDS = 86_400.0
@@ -69,7 +69,7 @@ class EventSample:
     first_us: int | None = None
     last_us: int | None = None
     through_seq: int = 0
-    desk: OfferDesk = field(default_factory=OfferDesk)
+    offers: OfferAdmission = field(default_factory=OfferAdmission)
     _random: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311 - a sample, not a secret
 
     @classmethod
@@ -81,7 +81,7 @@ class EventSample:
             newest = schema_history.newest(connection)
             if newest is None:
                 raise TocsinError("the store has no schema yet")
-        sample = cls(newest.schema, size, desk=OfferDesk(programs))
+        sample = cls(newest.schema, size, offers=OfferAdmission(programs))
         sample.through_seq = max(store.meta().horizon, store.meta().seq - most_events)
         sample.refresh(store)
         return sample
@@ -92,9 +92,9 @@ class EventSample:
         while True:
             with store.read() as connection:
                 found = read_events(connection, self.through_seq, _READ_AT_ONCE)
-                offers = documents_between(connection, found[0].seq, found[-1].seq) if found else {}
+                documents = documents_between(connection, found[0].seq, found[-1].seq) if found else {}
             for event in found:
-                self._take(event, offers.get(event.seq))
+                self._take(event, documents.get(event.seq))
             taken += len(found)
             if len(found) < _READ_AT_ONCE:
                 return taken
@@ -121,7 +121,7 @@ class EventSample:
     def _read(self, body: bytes, offer: bytes | None) -> Event:
         if offer is not None:
             with suppress(EventRejected):  # it calls a program that is gone: its static attributes are left
-                return self.desk.admit_stored(offer, self.schema)
+                return self.offers.admit_stored(offer, self.schema)
         return admit_stored(self.schema, body)
 
     @property

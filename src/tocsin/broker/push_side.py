@@ -89,7 +89,7 @@ class PushSide:
     @property
     def takes_long(self) -> bool:
         """Whether matching may take long, so that events should not wait for one another before their turn."""
-        return self._core.matches_inline and self._core.live.engine.takes_long
+        return self._core.matches_inline and self._core.live.matcher.takes_long
 
     # --- publishing ---------------------------------------------------------------------------------------------------
 
@@ -114,14 +114,14 @@ class PushSide:
                 publisher=publisher,
                 key=key,
                 single=True,
-                desk=self._core.desk,
+                offers=self._core.offers,
             )
             for raw, key, publisher, atomic in singles
         ]
         waiting: list[Waiting[Publish, Receipts]] = [Waiting(request) for request in requests]
-        events = [event for request in requests for event in request.events] if self._core.matches_inline else []
-        with self._core.foreseen(events):
-            self.broker._turns.take(self._run_each, waiting)
+        for request in requests if self._core.matches_inline else ():
+            request.prefetch(self._core)
+        self.broker._turns.take(self._run_each, waiting)
         answers: list[PublishReceipt | TocsinError] = []
         for one in waiting:
             if one.error is not None:

@@ -1,7 +1,7 @@
 """Trial: a draft subscription asked of events one by one, outside of any index; for estimates and looks back.
 
-By the definition where it is cheap, with its own properties where it is a union's. A draft that calls operators is asked by a matcher of its own, which shares results
-and orders calls, and only as long as its allowance of seconds lasts: whoever asks is waiting, and may ask often.
+By the definition where it is cheap. A draft that calls operators is asked by a matcher of its own, which shares results and
+orders calls, and only as long as its allowance of seconds lasts: whoever asks is waiting, and may ask often.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 
 from tocsin.broker.expressions import Prepared
-from tocsin.broker.offers import OfferEvent
 from tocsin.language import evaluate
+from tocsin.matching.matcher import Matcher
 from tocsin.operators.registry import Registry
 from tocsin.schema import Event
 
@@ -21,22 +21,14 @@ class Trial:
     """One draft; `spent` says that it has had its time, and should be asked of no further events."""
 
     def __init__(self, draft: Prepared, registry: Registry) -> None:
-        self._two_sided, self._matcher, self._seconds = draft.two_sided, None, 0.0
-        if self._two_sided is not None:
-            return
-        self._bound = draft.bound
+        self._bound, self._seconds = draft.bound, 0.0
+        self._matcher: Matcher | None = None
         if self._bound.operators:
-            from tocsin.operators.operator_matcher import OperatorMatcher
-
-            self._matcher = OperatorMatcher(draft.schema, registry)
+            self._matcher = Matcher(draft.schema, operators=registry)
             self._matcher.add(0, self._bound)
 
     def holds(self, event: Event) -> bool:
         """Return whether the event, or offer, satisfies the draft."""
-        if self._two_sided is not None:
-            return self._two_sided.holds(event.offer if isinstance(event, OfferEvent) else event)
-        if isinstance(event, OfferEvent) and event.offer.rules:
-            return False  # who has no properties satisfies none
         if self._matcher is None:
             return evaluate(self._bound, event)
         started = time.perf_counter()

@@ -91,6 +91,11 @@ class Deciders:
         return np.array([check.kind for check in self._checks], np.int8)
 
     @cached_property
+    def asks(self) -> bool:
+        """Whether some row asks operators."""
+        return bool((self._kind == CheckKind.ASKED).any())
+
+    @cached_property
     def _formulas(self) -> Formulas:
         return Formulas(self._checks, self.schema)
 

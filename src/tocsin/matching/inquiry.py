@@ -43,18 +43,23 @@ class Failure:
 class Inquiry:
     """What was found out about the events of a batch."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Mapping[int, EventEvaluation] | None = None) -> None:
+        """Begin with what operators have said already, by the events' numbers in the batch."""
         self.bindings: dict[tuple[int, SubscriptionId], tuple[Substitution, ...]] = {}
         self.computed: dict[tuple[int, SubscriptionId], Mapping[str, Value | None]] = {}
         self.failures: dict[tuple[int, SubscriptionId], str] = {}
-        self._evaluations: dict[int, tuple[Event, EventEvaluation]] = {}  # by the event's number in the batch
+        self._evaluations = dict(known or {})
+
+    def known(self, number: int) -> EventEvaluation | None:
+        """Return what operators have said about an event of the batch, None where none was asked."""
+        return self._evaluations.get(number)
 
     def evaluation(self, number: int, event: Event, asked: Asked) -> EventEvaluation:
-        """Return what operators have said about an event of the batch."""
+        """Return what operators have said about an event of the batch; nothing, where others numbered its predicates."""
         known = self._evaluations.get(number)
-        if known is None or known[0] is not event or known[1].patterns is not asked.predicates.patterns:
-            known = self._evaluations[number] = (event, asked.evaluation(event))
-        return known[1]
+        if known is None or known.patterns is not asked.predicates.patterns:
+            known = self._evaluations[number] = asked.evaluation(event)
+        return known
 
     def hold(self, event: int, id: SubscriptionId, bindings: tuple[Substitution, ...]) -> None:
         """Take note that a conjunction of a subscription holds, for these values of variables."""

@@ -29,6 +29,8 @@ from tocsin.index.encode import EventColumns, EventObjects, EventSource
 from tocsin.index.subscription_index import ALWAYS, IndexStats, Lifetime, SubscriptionIndex
 from tocsin.language import BoundSubscription
 from tocsin.language.documents import BadLine
+from tocsin.language.formula import Operators
+from tocsin.language.offer import is_offer
 from tocsin.matching.columnar.code_text import predicate_text
 from tocsin.matching.columnar.matches import Matches
 from tocsin.matching.columnar.near_misses import near_misses
@@ -37,6 +39,8 @@ from tocsin.matching.columnar.tier_ids import TierIds
 from tocsin.matching.columnar.tier_reader import OUTPUT_IDS, TierReader, match_tiers
 from tocsin.matching.engine import Capabilities, Engine, SubscriptionId
 from tocsin.matching.inquiry import Failure, Inquiry, Match
+from tocsin.offers.analysis import Analysis
+from tocsin.offers.programs import Programs
 from tocsin.operators.asked import Asked
 from tocsin.operators.problem import Schedule
 from tocsin.operators.registry import Registry
@@ -97,18 +101,23 @@ class Matcher(Engine):
         index: SubscriptionIndex | None = None,
         *,
         operators: Registry | None = None,
+        programs: Programs | None = None,
         schedule: str | Callable[[], Schedule] = "adaptive",
         merge_beside: bool = True,
         numbered: bool = False,
     ) -> None:
         """Make a matcher of an index, of subscriptions that may call these operators, in the order of a schedule.
 
+        Offers that come as documents may call programs.
+
         `numbered`: it tells subscriptions' numbers, counted through all tiers, for ids.
         """
         super().__init__(schema)
         self.index = index or SubscriptionIndex(schema)
         self.operators: Registry = operators or Registry()
+        self.programs = Programs() if programs is None else programs
         self.asked = Asked(schema, self.operators, schedule)
+        self._analysis = Analysis(schema, self.programs, self.operators)
         self._schedule = schedule
         self._merge_beside = merge_beside
         self._numbered = numbered
@@ -131,11 +140,12 @@ class Matcher(Engine):
         """Go on with an extension of the schema, under which the segments are laid out alike."""
         self.schema = self.index.schema = schema
         self.asked = self.asked.cleared(schema)
+        self._analysis = Analysis(schema, self.programs, self.operators)
         self._readers, self._read = {}, TiersRead((), [], None)
 
-    def load(self, lines: Iterable[bytes | str]) -> list[BadLine]:
+    def load(self, lines: Iterable[bytes | str], *, operators: Operators | None = None) -> list[BadLine]:
         """Hold the subscriptions of these lines by the bulk path; return the bad lines."""
-        loaded = load_bulk(lines, self.schema, self.operators)
+        loaded = load_bulk(lines, self.schema, operators or self.operators)
         self.load_table(loaded.table)
         return loaded.errors
 
@@ -145,7 +155,7 @@ class Matcher(Engine):
 
     def snapshot(self) -> Matcher:
         return Matcher(
-            self.schema, self.index.snapshot(), operators=self.operators, schedule=self._schedule,
+            self.schema, self.index.snapshot(), operators=self.operators, programs=self.programs, schedule=self._schedule,
             merge_beside=self._merge_beside, numbered=self._numbered,
         )  # fmt: skip
 
@@ -162,7 +172,18 @@ class Matcher(Engine):
         """Return an event as the schema has it, admitted already or not; raises EventRejected."""
         if isinstance(raw, Event):
             return raw
-        return self.schema.admit(raw)
+        return self._analysis.analyse(raw) if is_offer(raw) else self.schema.admit(raw)
+
+    @property
+    def stored_operators(self) -> Operators:
+        """What stored subscriptions are bound to: operators that are gone do not keep one from being held."""
+        return self.asked
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether there is something to prefetch: operators that subscriptions call, or programs that offers do."""
+        readers = self._current().readers
+        return any(reader.deciders.asks for reader in readers) or any(one.callable for one in self.programs)
 
     def match(self, event: RawEvent, *, seq: int | None = None, arrival: int | None = None) -> list[SubscriptionId]:
         """Return the ids that the event satisfies; as of a seq and an arrival time (microseconds), where given."""
@@ -214,6 +235,18 @@ class Matcher(Engine):
         """Return the ids that each event satisfies."""
         source = EventObjects([self.admit(event) for event in events])
         return [ids for part in self.match_source(source) for ids in part.lists()]
+
+    def find_all(self, events: Sequence[Event], inquiry: Inquiry) -> tuple[Int64s, Int64s]:
+        """Return (position of the event, id) of every match, of subscriptions whose ids are numbers."""
+        if len(events) == 1:
+            ids = np.asarray(self.match_array(events[0], inquiry=inquiry), np.int64)
+            return np.zeros(len(ids), np.int64), ids.copy()
+        positions, found = [_NOTHING], [_NOTHING]
+        for part in self.match_source(EventObjects(events), inquiry=inquiry):
+            counts = part.counts()
+            positions.append(np.repeat(np.arange(part.first, part.first + len(counts)), counts))
+            found.append(part.ids.astype(np.int64))
+        return np.concatenate(positions), np.concatenate(found)
 
     def match_arrow(
         self,
