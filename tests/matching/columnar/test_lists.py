@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from tocsin.language import bind, evaluate, parse
-from tocsin.matching.columnar.matcher import ColumnarMatcher
+from tocsin.matching.matcher import Matcher
 from tocsin.schema import EventType, NumericDomain, Schema, TextDomain, TypeAttribute
 
 WORDS = [f"w{number}" for number in range(60)]
@@ -55,7 +55,7 @@ def some_text(random: Random) -> str:
 @pytest.mark.parametrize("seed", range(4))
 def test_lists_are_found_by_their_values_and_told_once(seed: int) -> None:
     random, world = Random(seed), schema()
-    matcher = ColumnarMatcher(world, merge_beside=False)
+    matcher = Matcher(world, merge_beside=False)
     bounds = {id: bind(parse(some_text(random)), world) for id in range(1_500)}
     for id, bound in bounds.items():
         matcher.add(id, bound)
@@ -84,7 +84,7 @@ def test_lists_are_found_by_their_values_and_told_once(seed: int) -> None:
 
 def test_a_list_is_looked_up_not_looked_through() -> None:
     random, world = Random(1), schema()
-    matcher = ColumnarMatcher(world)
+    matcher = Matcher(world)
     for id in range(3_000):
         values = ", ".join(str(number) for number in random.sample(range(10_000), 10))
         matcher.subscribe(id, f"a in ({values})")
@@ -96,7 +96,7 @@ def test_a_list_is_looked_up_not_looked_through() -> None:
 
 def test_a_list_that_is_nearly_met_is_told_whole() -> None:
     world = schema()
-    matcher = ColumnarMatcher(world)
+    matcher = Matcher(world)
     for id in range(3_000):
         matcher.subscribe(id, f"a in ({id}, {id + 5_000}) and b = {id % 7}")
     (miss,) = [miss for miss in matcher.near_misses(world.admit({"a": 4_999, "b": 6}), 10_000) if miss.id == 13]
