@@ -104,8 +104,11 @@ class _Evaluation:
 
     def row(self, at: int) -> Situation:
         """Return one row as the definition has it."""
-        values = ((name, column.value(at)) for name, column in self.columns.items())
-        return Situation({**self.constants, **{name: (value,) for name, value in values if value is not None}})
+        row = dict(self.constants)
+        for name, column in self.columns.items():
+            if (value := column.value(at)) is not None:
+                row[name] = value if column.several else (value,)
+        return Situation(row)
 
     def completed(self, formula: ValueFormula, found: Column) -> Column:
         rows = np.flatnonzero(self.unsure)
@@ -171,6 +174,8 @@ class _Evaluation:
         if column is None:
             values = self.constants.get(name)
             return self._constant(domain, values[0] if values is not None and len(values) == 1 else None)
+        if column.several:
+            column = column_of(domain, [row[0] if row is not None and len(row) == 1 else None for row in column.to_list()])
         return self._in_array(column, domain)
 
     def _in_array(self, column: Column, domain: Domain) -> Column:
