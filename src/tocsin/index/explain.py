@@ -118,6 +118,11 @@ def block_keys(segment: Segment) -> tuple[Int64s, npt.NDArray[np.uint64]]:
     return schema_of, key_of
 
 
+def row_predicates(segment: Segment) -> tuple[Int64s, npt.NDArray[np.uint16], npt.NDArray[np.uint8], Int32s, Int32s]:
+    """Return what the segment's living rows ask, checks left out: row (ascending), column, kind, low and high of each."""
+    return _decompile(segment.buffer, segment.directory, *block_keys(segment), segment.alive_rows())
+
+
 def table_of(segment: Segment) -> ConjunctionTable:
     """Return the conjunctions of the segment's living rows, in its code space, ordered by subscription."""
     schema_of, key_of = block_keys(segment)

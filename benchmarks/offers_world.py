@@ -1,4 +1,4 @@
-"""The workload of benchmarks/symmetric.py: subscribers with five properties, offers with two rules and a computed price."""
+"""The workload of benchmarks/offers.py: subscribers with five properties, offers with two rules and a computed price."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from tocsin.language.formula import FLOAT, INT
 from tocsin.schema import EnumeratedDomain, EventType, NumericDomain, Schema, TextDomain, TypeAttribute, Union
-from tocsin.symmetric import Program, Programs
+from tocsin.offers import Program, Programs
 
 COVERS = ("Third party", "Basic", "Part", "Full")
 PRICE = "case when years_ncd > 7 then 300 + (90 - age) * 4 else 500 + (90 - age) * 6 end"
@@ -33,18 +33,19 @@ SCHEMA = Schema(
 
 
 def subscribers(size: int, seed: int = 1) -> Iterable[dict[str, Any]]:
-    """Yield subscribers: three predicates on the offer, one of them on the dynamic price; five properties."""
+    """Yield subscribers: three predicates on the offer, one of them on the computed price; five properties."""
     draw = random.Random(seed)
     for id in range(size):
         age = draw.randint(18, 89)
         yield {
             "id": id,
+            "event_types": ["insurance"],
             "predicates": [
                 ["cover", "=", draw.choice(COVERS)],
                 ["deductible", "<=", draw.randrange(0, 2000, 50)],
                 ["price", "<=", draw.randrange(300, 1200, 10)],
             ],
-            "properties": {
+            "with": {
                 "age": age,
                 "years_ncd": draw.randint(0, min(40, age - 18)),
                 "region": f"r{draw.randrange(200)}",

@@ -1,10 +1,10 @@
-"""DuckDB as a matchmaker, for benchmarks/symmetric.py: one row per subscriber, on all cores, every formulation that we know."""
+"""DuckDB in our place, for benchmarks/offers.py: one row per subscriber, on all cores, every formulation that we know."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.symmetric_world import COVERS, PRICE, subscribers
+from benchmarks.offers_world import COVERS, PRICE, subscribers
 
 _COLUMNS = (
     "id::integer id, cover::cover_type cover, deductible::smallint deductible, price::smallint price, "
@@ -41,7 +41,7 @@ class Duck:
         for one in subscribers(size):
             row = {
                 "id": one["id"], "cover": one["predicates"][0][2], "deductible": one["predicates"][1][2],
-                "price": one["predicates"][2][2], **one["properties"],
+                "price": one["predicates"][2][2], **one["with"],
             }  # fmt: skip
             for name, value in row.items():
                 columns.setdefault(name, []).append(value)
