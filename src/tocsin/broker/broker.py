@@ -59,7 +59,6 @@ from tocsin.broker.turns import Turns
 from tocsin.broker.views import letter_view, subscription_view
 from tocsin.errors import QuotaExceeded, UnknownDeadLetter, UnknownSubscription
 from tocsin.language import Explanation
-from tocsin.language.offer import is_offer
 from tocsin.offers.program_files import ProgramsFile
 from tocsin.offers.programs import Programs
 from tocsin.operators.registries import open_registry
@@ -236,6 +235,7 @@ class Broker:
 
     def prepare(self, expression: Expression) -> Prepared:
         """Return an expression as subscribing would take it, and store nothing; raises LanguageError."""
+        self._core.refresh()
         most_bytes = self._core.settings.expression_bytes
         return prepare(expression, self._core.schema, most_bytes=most_bytes, registry=self._core.registry)
 
@@ -462,11 +462,14 @@ class Broker:
         """Return why an event, or offer, would match an owner's subscription, or not; nothing is published."""
         return inquiries.explain_event(self._core, owner, event, subscription)
 
-    def read(self, raw: Mapping[str, Any]) -> Event:
+    def explain_draft(self, event: RawEvent, expression: Expression) -> Explanation:
+        """Return why an event, or offer, would match an expression, or not; nothing is stored."""
+        return inquiries.explain_draft(self._core, event, expression)
+
+    def read(self, raw: RawEvent) -> Event:
         """Return an event, or an offer, as publishing it would take it; raises EventRejected."""
         self._core.refresh()
-        schema = self._core.schema
-        return self._core.offers.admit(raw, schema) if is_offer(raw) else schema.admit(raw)
+        return inquiries.read_event(self._core, raw)
 
     @functools.cached_property
     def held_offers(self) -> HeldOffers:
@@ -501,8 +504,12 @@ class Broker:
     def index_stats(self) -> dict[str, Any]:
         """Return figures of the index."""
         with self._core.lock:
-            return {"seq": self._core.live.seq, "live": len(self._core.live),
-                    "failures": self._core.live.failures, **self._core.live.matcher.stats()}
+            return {
+                "seq": self._core.live.seq,
+                "live": len(self._core.live),
+                "failures": self._core.live.failures,
+                **self._core.live.matcher.stats(),
+            }
 
     def save_index(self, *, merge: bool = False) -> None:
         """Write the index to disk, merged into one segment first if asked; the broker does so by itself now and then."""

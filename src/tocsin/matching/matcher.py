@@ -240,6 +240,13 @@ class Matcher(Engine):
         source = EventObjects([self.admit(event) for event in events])
         return [ids for part in self.match_source(source) for ids in part.lists()]
 
+    def find_batch(self, events: Sequence[RawEvent]) -> list[tuple[list[Match], list[Failure]]]:
+        """Return the matches of each event, with the values of variables and what is computed; and what failed."""
+        inquiry = Inquiry()
+        parts = self.match_source(EventObjects([self.admit(event) for event in events]), inquiry=inquiry)
+        listed = [ids for part in parts for ids in part.lists()]
+        return [(inquiry.matches(at, ids), inquiry.failed(at, set(ids))) for at, ids in enumerate(listed)]
+
     def find_all(self, events: Sequence[Event], inquiry: Inquiry) -> tuple[Int64s, Int64s]:
         """Return (position of the event, id) of every match, of subscriptions whose ids are numbers."""
         if len(events) == 1:

@@ -69,6 +69,9 @@ class NaiveMatcher(Engine):
         self.work.subscriptions_checked += len(self._subscriptions)
         return matches, failures
 
+    def find_batch(self, events: Sequence[Event]) -> list[tuple[list[Match], list[Failure]]]:
+        return [self.find(event) for event in events]
+
     @property
     def takes_long(self) -> bool:
         """Whether there is anything to prefetch: what it finds out is not kept."""

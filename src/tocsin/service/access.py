@@ -51,12 +51,11 @@ TABLE: dict[tuple[str, str], Rule] = {
     ("GET", "/v1/schema/dtd/{kind}"): GUEST,
     ("POST", "/v1/schema/extensions"): ADMIN,
     ("GET", "/v1/operators"): GUEST,
-    # matchmaking
+    # offers
     ("GET", "/v1/programs"): GUEST,
     ("POST", "/v1/offers/query"): MEMBER,
     ("GET", "/v1/offers"): MEMBER,
     ("DELETE", "/v1/offers/{seq}"): OWNER,
-    ("POST", "/v1/subscriptions/{id}/meet"): OWNER,
     # events
     ("POST", "/v1/events"): PUBLISHER,
     # subscriptions

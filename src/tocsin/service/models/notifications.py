@@ -25,6 +25,7 @@ class NotificationTold(Told):
     event: dict[str, Any]
     cursor: str
     computed: list[str] = Field(default_factory=list)  # attributes whose values were computed for this subscription
+    bindings: list[dict[str, Any]] = Field(default_factory=list)  # values of its variables that satisfy it
 
 
 class NotificationsTold(Told):

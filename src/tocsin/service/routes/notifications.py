@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 from fastapi import Header, Query, Request, WebSocket
 from starlette.responses import Response
 
-from tocsin.broker.union_types import two_sided
 from tocsin.errors import TocsinError
 from tocsin.service import reading
 from tocsin.service.documents import json_response, notification_document, page_document
@@ -102,15 +101,9 @@ async def live(
 
 @router.get("/v1/notifications/{cursor}/why", summary="Why you were told", response_model=WhyTold, responses=_EXPIRED)
 async def why(request: Request, cursor: str, principal: Someone) -> Response:
-    """Return a notification, by its cursor, with the predicates of its subscription and the actual values."""
+    """Return a notification, by its cursor, with the conditions of its subscription and the actual values."""
     service = service_of(request)
     found, text = await asyncio.to_thread(reading.notification_and_text, service, principal, cursor)
-    owner = principal.name
-    if two_sided(text, service.push.schema_now):
-        both = await asyncio.to_thread(service.broker.matchmaking.explain, found.seq, found.subscription, owner=owner)
-        told = both.as_json()
-        reasons = {"matched": told["matched"], "outcome": {}, "changes": [], "meeting": told}
-    else:
-        one = await asyncio.to_thread(service.broker.explain, found.seq, found.subscription, owner=owner)
-        reasons = one.as_json()
-    return json_response({"notification": notification_document(found), "text": text, **reasons})
+    explain = service.broker.explain
+    told = await asyncio.to_thread(explain, found.seq, found.subscription, owner=principal.name)
+    return json_response({"notification": notification_document(found), "text": text, **told.as_json()})

@@ -1,4 +1,4 @@
-"""Matchmaking: live offers that a subscription would meet, why a pair meets, and the programs that compute."""
+"""Offers: the live ones that a subscription would match, a publisher's own, and the programs that they call."""
 
 from __future__ import annotations
 
@@ -9,21 +9,14 @@ from fastapi import Path, Query, Request
 from starlette.responses import Response
 
 from tocsin.errors import UnknownOffer
+from tocsin.offers.program_files import program_view
 from tocsin.service.documents import json_response
-from tocsin.service.models.matchmaking import (
-    MeetingTold,
-    MeetRequest,
-    OfferQuery,
-    OffersFoundTold,
-    OffersTold,
-    ProgramsTold,
-)
+from tocsin.service.models.offers import OfferQuery, OffersFoundTold, OffersTold, ProgramsTold
 from tocsin.service.principal import Someone, service_of
 from tocsin.service.refusals import NotFound
 from tocsin.service.routes.router import guarded
-from tocsin.symmetric.program_files import program_view
 
-router = guarded("matchmaking")
+router = guarded("offers")
 _MOST_SEQ = 2**63 - 1
 _Seq = Annotated[int, Path(ge=1, le=_MOST_SEQ)]
 
@@ -31,13 +24,13 @@ _Seq = Annotated[int, Path(ge=1, le=_MOST_SEQ)]
 @router.get("/v1/programs", summary="The programs that offers may call", response_model=ProgramsTold)
 async def programs(request: Request) -> Response:
     """Return each with its version and signature; none where the service has no programs."""
-    return json_response({"items": [program_view(one) for one in service_of(request).broker.matchmaking.programs]})
+    return json_response({"items": [program_view(one) for one in service_of(request).broker.held_offers.programs]})
 
 
-@router.post("/v1/offers/query", summary="Which live offers a subscription would meet", response_model=OffersFoundTold)
+@router.post("/v1/offers/query", summary="Which live offers a subscription matches", response_model=OffersFoundTold)
 async def query(request: Request, body: OfferQuery) -> Response:
-    """Return the advertisements that the two sides would agree on, with what is computed; nothing is stored."""
-    found = await asyncio.to_thread(service_of(request).broker.matchmaking.query, body.text)
+    """Return the held offers that it matches and whose rules it satisfies, with what is computed; nothing is stored."""
+    found = await asyncio.to_thread(service_of(request).broker.held_offers.query, body.text)
     items: list[dict[str, Any]] = [
         {"seq": one.seq, "event": one.event, "computed": one.computed, "ends": one.ends} for one in found
     ]
@@ -52,29 +45,17 @@ async def mine(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """Return the offers that you published with a time to live, until it ends, in order."""
-    matchmaking = service_of(request).broker.matchmaking
-    found = await asyncio.to_thread(matchmaking.of, principal.name, after=after, limit=limit)
+    held = service_of(request).broker.held_offers
+    found = await asyncio.to_thread(held.of, principal.name, after=after, limit=limit)
     return json_response({"items": [{"seq": one.seq, "offer": one.document, "ends": one.ends} for one in found]})
 
 
 @router.delete("/v1/offers/{seq}", summary="Withdraw an offer", status_code=204, response_class=Response)
 async def withdraw(request: Request, seq: _Seq, principal: Someone) -> Response:
     """Let no new subscription find your offer; whoever was told stays told."""
-    matchmaking = service_of(request).broker.matchmaking
+    held = service_of(request).broker.held_offers
     try:
-        await asyncio.to_thread(matchmaking.withdraw, seq, publisher=principal.name)
+        await asyncio.to_thread(held.withdraw, seq, publisher=principal.name)
     except UnknownOffer as error:
         raise NotFound(str(error)) from None
     return Response(status_code=204)
-
-
-@router.post(
-    "/v1/subscriptions/{id}/meet",
-    summary="Why an offer would meet your subscription, or which side refuses",
-    response_model=MeetingTold,
-)
-async def meet(request: Request, id: _Seq, principal: Someone, body: MeetRequest) -> Response:
-    """Return both sides' conditions and what is computed; the offer's rules without their texts, unless allowed."""
-    matchmaking = service_of(request).broker.matchmaking
-    told = await asyncio.to_thread(matchmaking.explain_offer, body.offer, id, owner=principal.name)
-    return json_response(told.as_json())

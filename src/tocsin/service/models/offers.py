@@ -1,4 +1,4 @@
-"""Documents about offers, programs, and why two sides meet."""
+"""Documents about held offers, and the programs that offers call."""
 
 from __future__ import annotations
 
@@ -8,14 +8,6 @@ from typing import Annotated, Any
 from pydantic import StringConstraints
 
 from tocsin.service.models.base import Asked, Told
-
-
-class MeetingTold(Told):
-    matched: bool
-    refused_by: list[str]
-    failure: str | None
-    values: dict[str, Any]
-    outcomes: list[dict[str, Any]]
 
 
 class ProgramTold(Told):
@@ -55,7 +47,3 @@ class OfferTold(Told):
 
 class OffersTold(Told):
     items: list[OfferTold]
-
-
-class MeetRequest(Asked):
-    offer: dict[str, Any]
