@@ -34,6 +34,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/v1/drafts/backfill"): {"text": "car where price < 3"},
     ("POST", "/v1/drafts/backfills"): {"text": "car where price < 3"},
     ("POST", "/v1/webhooks"): {"url": "http://127.0.0.1:9/"},
+    ("POST", "/v1/webhooks/{id}/replay"): {},
     ("POST", "/v1/accounts"): {"name": "carol", "password": PASSWORD},
     ("PATCH", "/v1/accounts/{name}"): {"quotas": {"subscriptions": 10}},
     ("PUT", "/v1/account/password"): {"old": PASSWORD, "new": PASSWORD},
@@ -101,7 +102,7 @@ async def ask(world: World, things: dict[str, dict[str, str]], method: str, path
         if path.startswith(prefix):
             filled = path.format(**parts)
     body = BODIES.get((method, path))
-    if path.endswith("/deliveries/retry"):
+    if path.endswith(("/deliveries/retry", "/deliveries/skip")):
         body = {name: int(value) for name, value in things["delivery"].items()}
     if path.endswith("/acknowledge"):
         body = things["/v1/notifications"]

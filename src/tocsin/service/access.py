@@ -94,6 +94,8 @@ TABLE: dict[tuple[str, str], Rule] = {
     ("POST", "/v1/webhooks/{id}/rotate"): OWNER,
     ("GET", "/v1/webhooks/{id}/deliveries"): OWNER,
     ("POST", "/v1/webhooks/{id}/deliveries/retry"): OWNER,
+    ("POST", "/v1/webhooks/{id}/deliveries/skip"): OWNER,
+    ("POST", "/v1/webhooks/{id}/replay"): OWNER,
     ("GET", "/v1/dead-letters"): MEMBER,
     ("POST", "/v1/dead-letters/{seq}/replay"): OWNER,
     # accounts

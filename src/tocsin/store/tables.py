@@ -17,6 +17,7 @@
     progress         how far other readers of the log have come
     webhooks         addresses that notifications are pushed to
     deliveries       notifications on their way to a webhook, delivered, or given up
+    lanes            of each webhook's subscriptions that something waits for: when the first of it is tried
     delivery_rules   digests and rates, by subscription
     offers           what events have beside their attributes: rules and dynamic attributes; see offers.py
     computed_values  the dynamic attributes' values for those whom an offer reached, many to a row
@@ -41,7 +42,7 @@ from sqlalchemy import (
     text,
 )
 
-HEAD = "0004"  # the newest migration
+HEAD = "0005"  # the newest migration
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -54,6 +55,7 @@ metadata = MetaData(
 ENDINGS = ("owner", "lease", "replaced", "paused")
 _ENDED = "deleted_seq IS NOT NULL"
 _PAUSED = "deleted_by = 'paused'"
+_WAITING = "state = 'waiting'"
 _Number = BigInteger().with_variant(Integer(), "sqlite")  # SQLite: an INTEGER PRIMARY KEY is the row's own number
 
 meta = Table(
@@ -254,10 +256,25 @@ deliveries = Table(
     ),
     Column("attempts", Integer, nullable=False),
     Column("next_us", BigInteger, nullable=False),
-    Column("first_us", BigInteger, nullable=False),
+    Column("first_us", BigInteger, nullable=False),  # when it was due for the first time
     Column("last_error", Text),
+    Column(
+        "lane", BigInteger, nullable=False, server_default="0"
+    ),  # the id under which its owner knows the subscription
     PrimaryKeyConstraint("webhook", "seq", "subscription"),
-    Index(None, "state", "next_us"),
+    Index(
+        "ix_deliveries_waiting", "webhook", "lane", "seq", sqlite_where=text(_WAITING), postgresql_where=text(_WAITING)
+    ),
+)
+
+lanes = Table(
+    "lanes",
+    metadata,
+    Column("webhook", _Number, ForeignKey(webhooks.c.id), nullable=False),
+    Column("lane", BigInteger, nullable=False),
+    Column("next_us", BigInteger, nullable=False),  # of the first delivery that waits in it
+    PrimaryKeyConstraint("webhook", "lane"),
+    Index(None, "next_us"),
 )
 
 delivery_rules = Table(
