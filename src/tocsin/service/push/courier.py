@@ -14,8 +14,9 @@ import asyncio
 import contextlib
 import functools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import httpcore
 import structlog
@@ -159,7 +160,7 @@ class Courier:
             elif outcome.kind == "failed":
                 down = self.breakers.failed(hook.id)
             sent = [item.delivery for item in items]
-            await asyncio.to_thread(self.desk.record, hook, sent, outcome, down=down)
+            await _finish(asyncio.to_thread(self.desk.record, hook, sent, outcome, down=down))
             if outcome.kind in ("failed", "gone"):
                 return
 
@@ -198,6 +199,16 @@ class Courier:
             return Outcome("failed", f"no answer within {seconds:g} seconds")
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError) as error:
             return Outcome("failed", f"the connection failed: {type(error).__name__}")
+
+
+async def _finish(work: Coroutine[Any, Any, None]) -> None:
+    """Wait for something to the end, also where the waiting is cancelled: a thread goes on anyway."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
 
 
 def _outcome(status: int, headers: dict[bytes, bytes]) -> Outcome:
