@@ -316,7 +316,8 @@ def test_webhook_is_replayed_from_a_cursor_in_order_and_with_the_same_ids(tmp_pa
 def test_what_waited_as_long_is_given_up_together_when_nothing_arrives_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedule, "RETRY_SECONDS", (0.01, 0.01, 0.01, 0.01, 0.01))  # less than the circuit is open
+    monkeypatch.setattr(schedule, "RETRY_SECONDS", (0.01, 0.01, 0.01, 0.01, 0.01))
+    monkeypatch.setattr(schedule, "LEAST_PATIENCE_SECONDS", 0.0)
     with serving(tmp_path, webhook_first_retry_seconds=0.01) as live, Receiver().listening() as receiver:
         receiver.refuses = lambda data: 503
         subscribe(live)

@@ -422,8 +422,8 @@ class Broker:
         """Remember that an owner has everything up to a cursor; never goes back."""
         check_name("a consumer", consumer)
         with self._core.turn() as turn:
-            position = position_of(cursor, turn.transaction.start)
             number = accounts.ensure_accounts(turn.transaction, [owner])[owner]
+            position = position_of(cursor, turn.transaction.start, number)
             letters.acknowledge(turn.transaction, number, consumer, *position)
 
     def listen(self, owner: str, *, cursor: str | None = None, consumer: str = CONSUMER) -> Listener:

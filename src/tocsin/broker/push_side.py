@@ -62,14 +62,14 @@ class PushSide:
         """Return the cursor from which only what is still to come follows."""
         return self.cursor_at(self.store.meta().matched_through)
 
-    def position_of(self, cursor: str) -> Position:
-        """Return what a cursor stands for; raises BadCursor, CursorExpired."""
-        return position_of(cursor, self.store.meta())
+    def position_of(self, cursor: str, owner: int) -> Position:
+        """Return what a cursor of an account stands for; raises BadCursor, CursorExpired."""
+        return position_of(cursor, self.store.meta(), owner)
 
-    def check_cursor(self, cursor: str) -> None:
+    def check_cursor(self, cursor: str, owner: int) -> None:
         """Raise BadCursor, or CursorExpired where some of what follows is no longer kept."""
         stands = self.store.meta()
-        if position_of(cursor, stands).seq < stands.horizon:
+        if position_of(cursor, stands, owner).seq < stands.horizon:
             raise CursorExpired("some of what follows this cursor is no longer kept", oldest_cursor(stands))
 
     def live_of(self, owner: int) -> int:
@@ -77,13 +77,13 @@ class PushSide:
         with self._core.lock:
             return self._core.live.leases.live_of(owner)
 
-    def notifications_at(self, positions: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Notification]:
-        """Return the notifications at positions (seq, subscription), without those that were unsubscribed since."""
+    def notifications_at(self, owner: int, positions: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Notification]:
+        """Return an account's notifications at positions (seq, subscription), without those unsubscribed since."""
         with self.store.read() as connection:
             stands = read_meta(connection)
             gone = subscriptions.unsubscribed(connection, sorted({id for _, id in positions}))
             wanted = [Position(seq, id) for seq, id in positions if id not in gone and seq > stands.horizon]
-            found = describe(connection, wanted, stands.incarnation)
+            found = describe(connection, wanted, stands.incarnation, owner)
         return {(at.seq, at.subscription): one for at, one in zip(wanted, found, strict=True)}
 
     @property

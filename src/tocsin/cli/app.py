@@ -8,6 +8,7 @@ from __future__ import annotations
 import typer
 
 from tocsin.cli import (
+    admin,
     bench,
     db,
     demo,
@@ -34,6 +35,7 @@ app = typer.Typer(
 )
 app.add_typer(schema.app, name="schema")
 app.add_typer(db.app, name="db")
+app.add_typer(admin.app, name="admin")
 app.add_typer(index_commands.app, name="index")
 app.add_typer(bench.app, name="bench")
 app.add_typer(lab.app, name="lab")

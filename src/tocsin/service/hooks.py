@@ -11,7 +11,7 @@ from tocsin.service.principal import Principal
 from tocsin.service.push.addresses import check_reachable
 from tocsin.service.push.messages import new_secret
 from tocsin.service.refusals import Conflict, NotFound
-from tocsin.store import Transaction, deliveries, webhooks
+from tocsin.store import Transaction, audit, deliveries, webhooks
 from tocsin.store.deliveries import Delivery
 from tocsin.store.webhooks import Webhook
 
@@ -30,7 +30,9 @@ async def add(service: Service, principal: Principal, url: str, start: str) -> W
         if len(webhooks.list_webhooks(turn.connection, principal.number)) >= most:
             raise Conflict(f"an account has {most} webhooks at most; remove one first")
         after = turn.matched_through if start == "now" else turn.start.horizon
-        return webhooks.add_webhook(turn, principal.number, url, new_secret(), (after, LAST))
+        added = webhooks.add_webhook(turn, principal.number, url, new_secret(), (after, LAST))
+        audit.note(turn, principal.actor, "webhook.added", f"webhook {added.id}", principal.number)
+        return added
 
     added = await _write(service, change)
     service.courier.wake()
@@ -52,8 +54,13 @@ async def find(service: Service, principal: Principal, id: int) -> Webhook:
 
 async def remove(service: Service, principal: Principal, id: int) -> None:
     """Remove a webhook and what was on its way; raises NotFound."""
-    if not await _write(service, lambda turn: webhooks.remove_webhook(turn, principal.number, id)):
-        raise NotFound(f"there is no webhook {id}")
+
+    def change(turn: Transaction) -> None:
+        if not webhooks.remove_webhook(turn, principal.number, id):
+            raise NotFound(f"there is no webhook {id}")
+        audit.note(turn, principal.actor, "webhook.removed", f"webhook {id}", principal.number)
+
+    await _write(service, change)
     await service.courier.halt(id)
 
 
@@ -70,7 +77,12 @@ async def enable(service: Service, principal: Principal, id: int) -> Webhook:
 async def rotate(service: Service, principal: Principal, id: int) -> Webhook:
     """Sign with a new secret from now on; raises NotFound."""
     await find(service, principal, id)
-    await _write(service, lambda turn: webhooks.set_secret(turn, id, new_secret()))
+
+    def change(turn: Transaction) -> None:
+        webhooks.set_secret(turn, id, new_secret())
+        audit.note(turn, principal.actor, "webhook.rotated", f"webhook {id}", principal.number)
+
+    await _write(service, change)
     return await find(service, principal, id)
 
 
@@ -110,8 +122,8 @@ async def replay(service: Service, principal: Principal, id: int, cursor: str | 
     """Send everything after a cursor once more, in order; None: all that is kept. Raises NotFound, CursorExpired."""
     hook = await find(service, principal, id)
     if cursor is not None:
-        await asyncio.to_thread(service.push.check_cursor, cursor)
-    at = None if cursor is None else await asyncio.to_thread(service.push.position_of, cursor)
+        await asyncio.to_thread(service.push.check_cursor, cursor, principal.number)
+    at = None if cursor is None else await asyncio.to_thread(service.push.position_of, cursor, principal.number)
 
     def change(turn: Transaction) -> None:
         after = (turn.start.horizon, LAST) if at is None else (at.seq, at.subscription)

@@ -6,6 +6,7 @@ Handlers get it from the request (`service_of`). It opens the broker, wires push
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,6 +14,7 @@ import structlog
 
 from tocsin.broker import Broker, BrokerSettings
 from tocsin.broker.push_side import PushSide
+from tocsin.errors import TocsinError
 from tocsin.schema import Schema
 from tocsin.service.backfills import Backfills
 from tocsin.service.drafts import Samples
@@ -24,8 +26,11 @@ from tocsin.service.push.courier import Courier
 from tocsin.service.push.hub import Hub
 from tocsin.service.rates import Buckets
 from tocsin.service.settings import ServiceSettings
+from tocsin.store import audit
+from tocsin.store.clock import SECOND
 
 log = structlog.get_logger("tocsin.service")
+_HOUSEKEEPING_SECONDS = 60.0
 
 
 class Service:
@@ -54,6 +59,7 @@ class Service:
         if self.broker.store.meta().matching == "pipeline":
             self.hub.start_polling()
         self.courier.start()
+        self._housekeeping = asyncio.create_task(self._keep_house(), name="tocsin-housekeeping")
 
     def stop_streams(self) -> None:
         """Let streams end: a server that stops waits for its connections. Readers come back and resume."""
@@ -64,9 +70,26 @@ class Service:
         """Let streams end; may be called from a signal's handler."""
         self._loop.call_soon_threadsafe(self.stop_streams)
 
+    async def _keep_house(self) -> None:
+        """Store now and then what need not be stored at once, and remove what is too old."""
+        while True:
+            await asyncio.sleep(_HOUSEKEEPING_SECONDS)
+            try:
+                await asyncio.to_thread(self.identities.keep_uses)
+                await asyncio.to_thread(self._trim_audit)
+            except TocsinError as error:  # the store may be back the next time
+                log.warning("housekeeping waits", error=str(error))
+
+    def _trim_audit(self) -> None:
+        with self.broker.store.write() as turn:
+            audit.remove_before(turn, turn.now_us - round(self.settings.audit_days * 86400 * SECOND))
+
     async def close(self) -> None:
         """Stop what runs in the background; the broker is the caller's to close."""
         self.stop_streams()
+        self._housekeeping.cancel()
+        with contextlib.suppress(TocsinError):
+            await asyncio.to_thread(self.identities.keep_uses)
         await self.courier.close()
         await self.backfills.close()
         self.identities.close()

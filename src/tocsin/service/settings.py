@@ -46,6 +46,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     secure_cookies: bool = False
     session_seconds: Seconds = 14 * 86400.0
     password_threads: Count = 2  # argon2 takes 64 MiB each
+    audit_days: Seconds = 400.0  # for which the audit trail is kept
 
     # how much
     body_bytes: Count = 1 << 20

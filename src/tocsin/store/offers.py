@@ -90,6 +90,11 @@ def withdraw(transaction: Transaction, seq: int) -> None:
     transaction.connection.execute(update(offers).where(offers.c.seq == seq).values(ends_us=transaction.now_us))
 
 
+def forget_publisher(transaction: Transaction, publisher: str) -> None:
+    """Let nobody know any more who published these offers."""
+    transaction.connection.execute(update(offers).where(offers.c.publisher == publisher).values(publisher=""))
+
+
 def encode_values(seq: int, computed: Iterable[ComputedFor]) -> list[ValueBlock]:
     """Return the values that were computed for an event as the rows that hold them."""
     by_bucket: dict[int, list[ComputedFor]] = {}

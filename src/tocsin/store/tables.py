@@ -3,8 +3,8 @@
     meta             one row: the seq, the clock's mark, how far matching and retention have come
     schema_versions  every version of the schema, whole
     accounts         who owns things, and may log in
-    api_tokens       secrets by which programs act for an account; hashed
-    sessions         secrets by which browsers do; hashed
+    credentials      API tokens and sessions: secrets by which programs and browsers act for an account; hashed
+    audit            who did what with accounts and their credentials
     subscriptions    what was asked, by whom; never changes
     leases           how long; beside subscriptions because renewals touch it and every start reads all of it
     replacements     which subscriptions go on under the id of an earlier one: see replacements.py
@@ -42,7 +42,7 @@ from sqlalchemy import (
     text,
 )
 
-HEAD = "0005"  # the newest migration
+HEAD = "0006"  # the newest migration
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -96,28 +96,39 @@ accounts = Table(
     Column("quotas", Text),  # JSON: bounds of its own; none where the broker's settings hold
 )
 
-api_tokens = Table(
-    "api_tokens",
+credentials = Table(
+    "credentials",
     metadata,
     Column("id", _Number, primary_key=True),
+    Column("kind", Text, CheckConstraint("kind IN ('token', 'session')", name="kind"), nullable=False),
     Column("hash", LargeBinary, nullable=False, unique=True),
     Column("account", _Number, ForeignKey(accounts.c.number), nullable=False),
-    Column("name", Text, nullable=False),  # what it is for, in its owner's words
+    Column("name", Text, nullable=False),  # of a token: what it is for, in its owner's words
+    Column("csrf", Text, nullable=False),  # of a session: what its forms carry along
+    Column("parent", _Number, ForeignKey("credentials.id")),  # the token by which it was got; none: the password
+    Column("scopes", Text),  # what it may do; none: whatever its account may
     Column("created_us", BigInteger, nullable=False),
     Column("expires_us", BigInteger),
     Column("last_used_us", BigInteger),
+    Column("address", Text, nullable=False),  # where it was asked for
     Index(None, "account"),
+    Index(None, "parent"),
 )
 
-sessions = Table(
-    "sessions",
+audit = Table(
+    "audit",
     metadata,
-    Column("hash", LargeBinary, primary_key=True),
-    Column("account", _Number, ForeignKey(accounts.c.number), nullable=False),
-    Column("csrf", Text, nullable=False),
-    Column("created_us", BigInteger, nullable=False),
-    Column("expires_us", BigInteger, nullable=False),
-    Index(None, "account"),
+    Column("id", _Number, primary_key=True),
+    Column("at_us", BigInteger, nullable=False),
+    Column("account", BigInteger),  # whose doing; none: the operator's, on the machine
+    Column("who", Text, nullable=False),  # its name at the time
+    Column("credential", BigInteger),
+    Column("address", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("subject", Text, nullable=False),  # what it was done to
+    Column("concerns", BigInteger),  # the account that it was done to
+    Index(None, "account", "id"),
+    Index(None, "concerns", "id"),
 )
 
 subscriptions = Table(

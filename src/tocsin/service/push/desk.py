@@ -131,7 +131,11 @@ class Desk:
             ]
         self._refresh_empty([lane for lane, each in waiting if not each])
         return [
-            LaneDue(hooks[lane.webhook], lane, self._messages(each, digest=_is_digest(rules[lane.lane])))
+            LaneDue(
+                hooks[lane.webhook],
+                lane,
+                self._messages(hooks[lane.webhook].account, each, digest=_is_digest(rules[lane.lane])),
+            )
             for lane, each in waiting
             if each and lane.webhook in hooks
         ]
@@ -143,9 +147,9 @@ class Desk:
                 for one in lanes:
                     deliveries.refresh_lane(turn, one.webhook, one.lane)
 
-    def _messages(self, waiting: Sequence[Delivery], *, digest: bool) -> list[list[Item]]:
+    def _messages(self, owner: int, waiting: Sequence[Delivery], *, digest: bool) -> list[list[Item]]:
         """Return what is sent together: the deliveries of a digest that were due together, so that a retry is the same."""
-        found = self._push.notifications_at([(one.seq, one.subscription) for one in waiting])
+        found = self._push.notifications_at(owner, [(one.seq, one.subscription) for one in waiting])
         items = [Item(one, found.get((one.seq, one.subscription)), digest) for one in waiting]
         if not digest:
             return [[item] for item in items]
@@ -203,5 +207,5 @@ def _is_digest(rule: DeliveryRule) -> bool:
 
 def _position(notification: Notification) -> tuple[int, int]:
     """Return where a notification stands; for a subscription that was replaced that is not the id that it shows."""
-    position, _ = cursors.decode(notification.cursor)
+    position = cursors.decode(notification.cursor).position
     return position.seq, position.subscription

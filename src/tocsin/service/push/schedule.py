@@ -17,6 +17,7 @@ HOUR_US = 3600 * SECOND
 PERIOD_US: dict[str, int] = {"hour": HOUR_US, "day": 24 * HOUR_US}
 RETRY_SECONDS = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)  # 75 hours together
 JITTER = 0.2
+LEAST_PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ def spacing_us(rule: DeliveryRule) -> int:
 
 def patience_us(first_retry_seconds: float) -> int:
     """Return for how long a delivery is tried at most, counted from when it was due."""
-    return round(sum(RETRY_SECONDS) * (1 + JITTER) * first_retry_seconds / RETRY_SECONDS[0] * SECOND)
+    seconds = sum(RETRY_SECONDS) * (1 + JITTER) * first_retry_seconds / RETRY_SECONDS[0]
+    return round(max(seconds, LEAST_PATIENCE_SECONDS) * SECOND)
 
 
 def retry_us(
