@@ -77,6 +77,12 @@ class PushSide:
         with self._core.lock:
             return self._core.live.leases.live_of(owner)
 
+    def usage_of(self, owner: int) -> dict[str, int]:
+        """Return how many subscriptions an account has, live and paused, and what they take in bytes."""
+        with self.store.read() as connection:
+            paused, taken = subscriptions.count_paused(connection, owner), subscriptions.bytes_of(connection, owner)
+        return {"subscriptions": self.live_of(owner) + paused, "subscription_bytes": taken}
+
     def notifications_at(self, owner: int, positions: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Notification]:
         """Return an account's notifications at positions (seq, subscription), without those unsubscribed since."""
         with self.store.read() as connection:

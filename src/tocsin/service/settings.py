@@ -52,6 +52,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     body_bytes: Count = 1 << 20
     batch_bytes: Count = 32 << 20
     subscriptions_per_account: Count = 100_000
+    subscription_bytes_per_account: Count = 512 << 20  # of memory, by the price that each has
     tokens_per_account: Count = 50
     webhooks_per_account: Count = 10
     requests_per_minute: Count = 60_000  # of one account, or of one guest's address

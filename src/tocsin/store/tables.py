@@ -42,7 +42,7 @@ from sqlalchemy import (
     text,
 )
 
-HEAD = "0006"  # the newest migration
+HEAD = "0007"  # the newest migration
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -94,6 +94,7 @@ accounts = Table(
     Column("created_us", BigInteger, nullable=False),
     Column("disabled_us", BigInteger),
     Column("quotas", Text),  # JSON: bounds of its own; none where the broker's settings hold
+    Column("subscription_bytes", BigInteger, nullable=False, server_default="0"),  # prices of live and paused ones
 )
 
 credentials = Table(
@@ -153,6 +154,7 @@ leases = Table(
     Column("changed_seq", BigInteger, nullable=False),  # of the last change to this row
     Column("deleted_seq", BigInteger),
     Column("deleted_by", Text, CheckConstraint(f"deleted_by IN {ENDINGS}", name="deleted_by")),
+    Column("price", BigInteger, nullable=False, server_default="0"),  # in bytes of memory: see prices.py
     Index(None, "changed_seq"),
     Index(None, "owner", "subscription"),
     # Of the few rows that they are about, so that subscribing does not pay for them:

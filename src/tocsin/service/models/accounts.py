@@ -35,6 +35,7 @@ class Quotas(Asked):
     requests_per_minute: Annotated[int, Field(ge=1, le=10**9)] | None = None
     events_per_minute: Annotated[int, Field(ge=1, le=10**9)] | None = None
     subscriptions: Annotated[int, Field(ge=0, le=10**9)] | None = None
+    subscription_bytes: Annotated[int, Field(ge=0, le=10**15)] | None = None
 
 
 class AccountChange(Asked):
@@ -61,6 +62,7 @@ class AskerTold(Told):
     name: str
     role: str
     quotas: dict[str, int]
+    used: dict[str, int]  # subscriptions, and what they take in bytes
     csrf_token: str | None = None
 
 

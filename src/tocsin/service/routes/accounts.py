@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -82,9 +83,11 @@ async def log_out(request: Request, principal: Someone) -> Response:
 
 
 @router.get("/v1/account", summary="Who am I?", response_model=AskerTold)
-async def read(principal: Someone) -> Response:
-    """Return the account by whose credential this request came; with a session, its CSRF token."""
-    document: dict[str, Any] = {"name": principal.name, "role": principal.role, "quotas": dict(principal.quotas)}
+async def read(request: Request, principal: Someone) -> Response:
+    """Return the account by whose credential this request came, and what it uses; with a session, its CSRF token."""
+    used = await asyncio.to_thread(service_of(request).push.usage_of, principal.number)
+    document: dict[str, Any] = {"name": principal.name, "role": principal.role, "quotas": dict(principal.quotas),
+                                "used": used}  # fmt: skip
     return json_response(document | {"csrf_token": principal.csrf} if principal.way == "session" else document)
 
 
