@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tocsin.broker import cursors
-from tocsin.broker.admission import RawEvent
+from tocsin.broker.admission import RawEvent, request_hash
 from tocsin.broker.broker import Broker
 from tocsin.broker.cursors import LAST, Position
 from tocsin.broker.deliveries import describe, oldest_cursor, position_of
@@ -17,9 +17,9 @@ from tocsin.broker.publishing import Publish, Receipts
 from tocsin.broker.receipts import Notification, PublishReceipt
 from tocsin.broker.settings import BrokerSettings
 from tocsin.broker.turns import Waiting
-from tocsin.errors import CursorExpired, TocsinError
+from tocsin.errors import CursorExpired, IdempotencyConflict, TocsinError
 from tocsin.schema import Schema
-from tocsin.store import Store, notifications, subscriptions
+from tocsin.store import Store, letters, notifications, subscriptions
 from tocsin.store.transaction import read_meta
 
 Single = tuple[RawEvent, str | None, str, bool]  # the event, its idempotency key, its publisher, whether to refuse it
@@ -135,6 +135,31 @@ class PushSide:
             else:
                 answers.append(one.result()[0])
         return answers
+
+    def publish_keyed(
+        self, raws: Sequence[RawEvent], keys: Sequence[str], publisher: str, *, atomic: bool
+    ) -> list[PublishReceipt]:
+        """Publish a batch whose events have a key each: what was published before, in whatever batch, is not again.
+
+        All or none with `atomic`, as far as it can be known beforehand; raises BatchRejected, IdempotencyConflict.
+        """
+        request = Publish.judge(
+            raws, self.broker.schema, self.settings.event_bytes,
+            atomic=atomic, publisher=publisher, key=None, single=False, desk=self._core.desk,
+        )  # fmt: skip
+        if (refusal := request.refusal()) is not None:
+            raise refusal
+        with self.store.read() as connection:
+            for raw, key in zip(raws, keys, strict=True):
+                before = letters.find_answer(connection, publisher, key)
+                if before is not None and before[0] != request_hash([raw], atomic=atomic):
+                    raise IdempotencyConflict(key)
+        answers = self.publish_each([(raw, key, publisher, atomic) for raw, key in zip(raws, keys, strict=True)])
+        receipts = [one for one in answers if isinstance(one, PublishReceipt)]
+        for one in answers:
+            if isinstance(one, TocsinError):
+                raise one
+        return receipts
 
     def _run_together(self, together: Sequence[Waiting[list[Waiting[Publish, Receipts]], None]]) -> None:
         self.broker._run_publishes([one for lot in together for one in lot.request])

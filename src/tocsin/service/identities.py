@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import hmac
 import secrets
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -156,7 +157,23 @@ class Identities:
         except AccountExists:
             raise Conflict(f"the name {name} is taken; choose another") from None
 
-    async def log_in(self, name: str, password: str, address: str, before: str | None = None) -> LoggedIn:
+    def device_of(self, name: str) -> str:
+        """Return what a browser keeps that was logged in to an account, sealed: it may be wrong more often than others."""
+        nonce = secrets.token_urlsafe(12)
+        return f"{nonce}.{self._seal(name, nonce)}"
+
+    def knows_device(self, name: str, device: str) -> bool:
+        """Return whether a browser was logged in to the account of that name before."""
+        nonce, _, seal = device.partition(".")
+        return len(device) <= _LONGEST_SECRET and hmac.compare_digest(self._seal(name, nonce).encode(), seal.encode())
+
+    def _seal(self, name: str, nonce: str) -> str:
+        key = b"tocsin device " + self._store.incarnation.encode()
+        return hmac.new(key, f"{name.casefold()} {nonce}".encode("utf-8", "surrogatepass"), "sha256").hexdigest()
+
+    async def log_in(
+        self, name: str, password: str, address: str, before: str | None = None, device: str | None = None
+    ) -> LoggedIn:
         """Return a new session; the one before, if there was one, ends. Raises Unauthenticated, Throttled.
 
         Whether there is such an account cannot be told: neither by the answer, nor by the time it takes, nor by when
@@ -165,14 +182,29 @@ class Identities:
         by_token = await self.by_token(password)
         if by_token is not None and by_token.name == name:
             return await self._new_session(by_token.number, before, address, by=by_token)
-        account = await self.check_password(name, password, address)
+        account = await self.check_password(name, password, address, device)
         return await self._new_session(account.number, before, address)
 
-    async def check_password(self, name: str, password: str, address: str) -> Account:
-        """Return the account of a name and password; raises Unauthenticated, Throttled, as `log_in` does."""
-        limit = RateLimitItemPerMinute(self._settings.logins_per_minute)
-        self._hit(limit, "too many attempts to log in", "login", "name", name.casefold())
-        self._hit(limit, "too many attempts to log in", "login", "address", address)
+    async def check_password(self, name: str, password: str, address: str, device: str | None = None) -> Account:
+        """Return the account of a name and password; raises Unauthenticated, Throttled, as `log_in` does.
+
+        Guesses are counted by name and address together, so that a stranger's do not lock the owner out, and more loosely
+        by each alone. A browser that was logged in before (`device`) is counted by itself: it is not a stranger.
+        """
+        limit, detail = RateLimitItemPerMinute(self._settings.logins_per_minute), "too many attempts to log in"
+        if device is not None and self.knows_device(name, device):
+            own: tuple[str, ...] = ("login", "device", device)
+            self._hit(limit, detail, *own)
+        else:
+            own = ("login", "both", name.casefold(), address)
+            self._hit(limit, detail, *own)
+            self._hit(_times(limit, 5), detail, "login", "address", address)
+            self._hit(_times(limit, 100), detail, "login", "name", name.casefold())
+        account = await self._verify(name, password)
+        self._throttle.clear(limit, *own)
+        return account
+
+    async def _verify(self, name: str, password: str) -> Account:
         account = await self._read(lambda connection: accounts.read_account(connection, name))
         good = await self._passwords.verify(password, None if account is None else account.password_hash)
         if not good or account is None or account.disabled_us is not None:
@@ -420,6 +452,10 @@ def check_other_admin(turn: Transaction, account: Account) -> None:
     is_admin = account.role == "admin" and account.disabled_us is None
     if is_admin and not accounts.has_other_admin(turn.connection, account.number):
         raise Conflict(f"{account.name} is the only admin; make another account an admin first")
+
+
+def _times(limit: RateLimitItemPerMinute, factor: int) -> RateLimitItemPerMinute:
+    return RateLimitItemPerMinute(limit.amount * factor)
 
 
 def _register(turn: Transaction, name: str, kept: str, address: str) -> Account:

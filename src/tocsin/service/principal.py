@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tocsin.service.service import Service
 
 SESSION_COOKIE = "tocsin_session"
+DEVICE_COOKIE = "tocsin_device"  # of a browser that was logged in before; opens nothing
 CSRF_HEADER = "x-csrf-token"
 TICKET_HEADER = "tocsin-ticket"
 

@@ -25,6 +25,7 @@ from tocsin.service.publishing import PublishLine
 from tocsin.service.push.courier import Courier
 from tocsin.service.push.hub import Hub
 from tocsin.service.rates import Buckets
+from tocsin.service.readiness import Readiness
 from tocsin.service.settings import ServiceSettings
 from tocsin.store import audit
 from tocsin.store.clock import SECOND
@@ -41,6 +42,7 @@ class Service:
         self.push = PushSide(broker)
         metrics.registry.register(OperatorFigures(broker.operators.runner))
         self.identities = Identities(broker.store, settings)
+        self.readiness = Readiness(broker.store)
         self.requests = Buckets()
         self.events = Buckets()
         self.line = PublishLine(self.push)

@@ -31,6 +31,7 @@ def backup(place: str | Path, file: str | Path) -> int:
     partial.unlink(missing_ok=True)
     with _engine(place) as source, database.failures():
         try:
+            database.keep_private(partial)
             if (path := database.sqlite_path(source)) is not None:
                 _copy_file(path, partial)
             else:

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from tocsin.broker.times import instant
 from tocsin.service import leaving
 from tocsin.service.access import SCOPES
+from tocsin.service.cookies import set_cookies
 from tocsin.service.documents import json_response
 from tocsin.service.models.accounts import (
     AccountChange,
@@ -29,7 +30,7 @@ from tocsin.service.models.accounts import (
     TokensTold,
     TokenTold,
 )
-from tocsin.service.principal import SESSION_COOKIE, Someone, service_of
+from tocsin.service.principal import DEVICE_COOKIE, SESSION_COOKIE, Someone, service_of
 from tocsin.service.refusals import BadRequest
 from tocsin.service.routes.router import guarded
 from tocsin.store.accounts import Account
@@ -59,14 +60,12 @@ async def log_in(request: Request, body: Login) -> Response:
     """Begin a session: a cookie for browsers. Requests that change something carry csrf_token in X-CSRF-Token."""
     service = service_of(request)
     before = request.cookies.get(SESSION_COOKIE)
-    found = await service.identities.log_in(body.name, body.password, _address(request), before)
+    device = request.cookies.get(DEVICE_COOKIE)
+    found = await service.identities.log_in(body.name, body.password, _address(request), before, device)
     document = {"name": found.principal.name, "role": found.principal.role, "csrf_token": found.csrf,
                 "expires": found.expires}  # fmt: skip
     response = json_response(document, 201)
-    response.set_cookie(
-        SESSION_COOKIE, found.secret, max_age=found.max_age_seconds, httponly=True, samesite="lax",
-        secure=service.settings.secure_cookies, path="/",
-    )  # fmt: skip
+    set_cookies(service, response, found)
     return response
 
 

@@ -9,8 +9,9 @@ from starlette.responses import Response
 
 from tocsin.broker.times import instant
 from tocsin.errors import TocsinError
+from tocsin.service.cookies import set_cookies
 from tocsin.service.identities import LoggedIn
-from tocsin.service.principal import SESSION_COOKIE
+from tocsin.service.principal import DEVICE_COOKIE, SESSION_COOKIE
 from tocsin.service.web.visit import Pages, Visit, safe_path
 from tocsin.store.credentials import Credential
 
@@ -63,13 +64,10 @@ async def log_in(visit: Visit) -> Response:
 
 async def _log_in(visit: Visit, name: str, password: str, onward: str, done: str) -> Response:
     before = visit.request.cookies.get(SESSION_COOKIE)
-    found: LoggedIn = await visit.service.identities.log_in(name, password, visit.principal.address, before)
+    device = visit.request.cookies.get(DEVICE_COOKIE)
+    found: LoggedIn = await visit.service.identities.log_in(name, password, visit.principal.address, before, device)
     response = visit.go(onward, done=done) if done and "?" not in onward else visit.go(onward)
-    settings = visit.service.settings
-    response.set_cookie(
-        SESSION_COOKIE, found.secret, max_age=found.max_age_seconds, httponly=True, samesite="lax",
-        secure=settings.secure_cookies, path="/",
-    )  # fmt: skip
+    set_cookies(visit.service, response, found)
     return response
 
 
