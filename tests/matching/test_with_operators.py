@@ -38,9 +38,7 @@ def test_the_answer_is_that_of_the_definition_whatever_the_schedule(schedule: st
     matched = 0
     for _ in range(12):
         event = world.event()
-        expected = {
-            number for number, subscription in bound.items() if evaluate(subscription, event, world.registry)
-        }
+        expected = {number for number, subscription in bound.items() if evaluate(subscription, event, world.registry)}
         world.calls.clear()
         found = matcher.match(event)
         assert len(found) == len(set(found))

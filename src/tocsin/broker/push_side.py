@@ -145,7 +145,7 @@ class PushSide:
         """
         request = Publish.judge(
             raws, self.broker.schema, self.settings.event_bytes,
-            atomic=atomic, publisher=publisher, key=None, single=False, desk=self._core.desk,
+            atomic=atomic, publisher=publisher, key=None, single=False, offers=self._core.offers,
         )  # fmt: skip
         if (refusal := request.refusal()) is not None:
             raise refusal

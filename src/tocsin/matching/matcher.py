@@ -311,7 +311,9 @@ class Matcher(Engine):
         told: dict[int, npt.NDArray[Any]] = {at: matches.told for at, matches in found.items()}
         inner = inquiry.renumbered(rest)
         plain = EventObjects([source.events[at] for at in rest])
-        for part in self.match_source(plain, seq=_of(seq, rest), arrival=_of(arrival, rest), threads=threads, inquiry=inner):
+        for part in self.match_source(
+            plain, seq=_of(seq, rest), arrival=_of(arrival, rest), threads=threads, inquiry=inner
+        ):
             for at, ids in enumerate(part.lists(), part.first):
                 told[rest[at]] = np.array(ids, object if self._current().dictionary is not None else np.int64)
         inquiry.take_over(inner, rest)
