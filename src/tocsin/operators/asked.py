@@ -155,6 +155,7 @@ class Asked:
         return self.registry.variable_domains(call)
 
     def solutions(self, call: OperatorCall, event: Event) -> Sequence[Substitution]:
+        del call, event
         raise AssertionError("conditions are decided with what an EventEvaluation knows")
 
     # --- events -------------------------------------------------------------------------------------------------------

@@ -58,7 +58,6 @@ class NotificationRows:
                         "event": bodies,
                         "computed": computed,
                         "bindings": bindings,
-                        "bindings": bindings,
                     }
                 )
 
