@@ -149,7 +149,7 @@ class _TierOffers:
         for rule in offer.rules:
             try:
                 with asked.lock:
-                    if not satisfying(rule.root, Situation(values, lambda call: asked.found(evaluation, call), failed)):
+                    if not satisfying(rule.root, Situation(values, asked.finder(evaluation), failed)):
                         candidates.open[at] = False
                         return
             except FormulaFailed as error:

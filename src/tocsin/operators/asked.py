@@ -23,14 +23,14 @@ from tocsin.errors import BindError, FormulaFailed, UnknownOperator
 from tocsin.language.bind import bind_condition
 from tocsin.language.formula import Scope, Substitution
 from tocsin.language.json_form import node_from_json
-from tocsin.language.semantics import Situation, satisfying
+from tocsin.language.semantics import Situation, Solutions, satisfying
 from tocsin.language.sides import sides_of
 from tocsin.language.syntax import And, Constant, Node, Not, OperatorCall, Variable
 from tocsin.language.variables import variables_of
 from tocsin.operators.calls import Pattern, unify
 from tocsin.operators.event_evaluation import EventEvaluation
 from tocsin.operators.growing_array import GrowingArray
-from tocsin.operators.operator import Operator, Parameter
+from tocsin.operators.operator import Operator, Parameter, Row
 from tocsin.operators.predicates import Predicates
 from tocsin.operators.problem import Int32s, Problem, Schedule, Workload
 from tocsin.operators.registry import Registry
@@ -204,7 +204,7 @@ class Asked:
             known = len(evaluation.evaluated)
             if condition.is_decided_by_members and evaluation.failures.keys().isdisjoint(condition.predicates):
                 return HOLDS
-            situation = Situation(values, partial(self.found, evaluation), failed)
+            situation = Situation(values, self.finder(evaluation), failed)
             try:
                 found = satisfying(condition.node, situation)
             except FormulaFailed as error:
@@ -213,15 +213,22 @@ class Asked:
                 self.evaluations += len(evaluation.evaluated) - known
             return HOLDS if {} in found else tuple(found) or None
 
-    def found(self, evaluation: EventEvaluation, call: OperatorCall) -> Sequence[Substitution]:
-        """Return what an operator finds for an event, asked once; raises FormulaFailed. To be called with the lock."""
-        pattern, names = self._pattern(call)
-        number = self.predicates.number(pattern)
-        evaluation.statistics = self.predicates.grown_statistics()
-        rows = evaluation.solutions(number)
-        if rows is None:
-            raise FormulaFailed(self.missing.get(call.name) or evaluation.failures[number])
-        return [dict(zip(names, row, strict=True)) for row in rows]
+    def finder(self, evaluation: EventEvaluation) -> Solutions:
+        """Return what tells the definition what operators find for an event. To be called with the lock."""
+        known: dict[OperatorCall, _Solutions] = {}
+
+        def find(call: OperatorCall) -> Sequence[Substitution]:
+            if call not in known:
+                pattern, names = self._pattern(call)
+                number = self.predicates.number(pattern)
+                evaluation.statistics = self.predicates.grown_statistics()
+                rows = evaluation.solutions(number)
+                if rows is None:
+                    raise FormulaFailed(self.missing.get(call.name) or evaluation.failures[number])
+                known[call] = _Solutions(names, rows)
+            return known[call]
+
+        return find
 
     def _current(self) -> Workload:
         """Return the conjunctions as schedules see them; the schedule is ready for them."""
@@ -239,6 +246,23 @@ class Asked:
             self.schedule.prepare(self._workload, self.predicates.grown_statistics())
             self._prepared = self._workload
         return self._workload
+
+
+class _Solutions(Sequence[Substitution]):
+    """What an operator has found for a call, among which one is looked up at once, however many there are."""
+
+    def __init__(self, names: tuple[str, ...], rows: tuple[Row, ...]) -> None:
+        self._names, self._rows = names, rows
+        self._all = frozenset(rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, at: Any) -> Any:
+        return dict(zip(self._names, self._rows[at], strict=True))
+
+    def __contains__(self, given: object) -> bool:
+        return isinstance(given, dict) and tuple(map(given.get, self._names)) in self._all
 
 
 def trusted_scope(schema: Schema, operators: Any = None) -> Scope:
