@@ -100,20 +100,20 @@ class Live:
     # --- comparing ----------------------------------------------------------------------------------------------------
 
     def difference(
-        self, matcher: Matcher | None = None, live: set[Id] | None = None, *, singles: int = 5
+        self, matcher: Matcher | None = None, live: set[Id] | None = None, *, each: int = 1, singles: int = 5
     ) -> str | None:
         """Return the first pair on which the matcher, in some way, and the definition disagree; None where they agree.
 
-        Every event in a batch, one of `singles` by itself.
+        One event of `each` in a batch, one of `singles` by itself.
         """
         matcher, live = matcher or self.matcher, self.live if live is None else live
-        found = self._of_batch(matcher, EventObjects(self.events), self.events, live, "a batch")
-        if found is None and self.arrow_events:
+        events = self.events[:: max(1, each)]
+        found = self._of_batch(matcher, EventObjects(events), events, live, "a batch")
+        if found is None and self.arrow_events and each == 1:
             source = EventColumns(self.columns, self.world.schema)
             found = self._of_batch(matcher, source, self.arrow_events, live, "a record batch")
-        for event in self.events[:: max(1, singles)] if found is None else ():
-            matches, failures = matcher.find(event)
-            found = found or self._of_event(event, live, matches, failures, "a single event")
+        for event in self.events[1::singles] if found is None else ():
+            found = found or self._of_event(event, live, *matcher.find(event), "a single event")
         return found
 
     def _of_batch(
