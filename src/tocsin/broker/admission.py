@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from tocsin.broker.offers import OfferDesk
+from tocsin.broker.offers import OfferAdmission
 from tocsin.errors import EventRejected, Violation
+from tocsin.language.offer import is_offer
+from tocsin.language.sides import lenient
+from tocsin.operators.event_evaluation import EventEvaluation
 from tocsin.schema import EVENT_TYPE, Event, Schema
 from tocsin.schema.event import admit_plain
-from tocsin.symmetric.two_sided import is_offer
-from tocsin.symmetric.unions import admit_static
 
 RawEvent = Mapping[str, object] | Event | bytes | str
 _SHOWN_BYTES = 4096  # of what is too large to be kept whole
@@ -22,10 +24,11 @@ _SHOWN_BYTES = 4096  # of what is too large to be kept whole
 
 @dataclass(slots=True)
 class Admitted:
-    """An event that follows the rules, and how it is stored."""
+    """An event that follows the rules, how it is stored, and what operators have said about it already."""
 
     event: Event
     body: bytes
+    known: EventEvaluation | None = None
 
 
 @dataclass(slots=True)
@@ -37,21 +40,21 @@ class Rejected:
 
 
 def admit_all(
-    raws: Sequence[RawEvent], schema: Schema, most_bytes: int, desk: OfferDesk | None = None
+    raws: Sequence[RawEvent], schema: Schema, most_bytes: int, offers: OfferAdmission | None = None
 ) -> list[Admitted | Rejected]:
-    """Return what becomes of each raw event; offers are judged by the desk."""
-    return [_admit(raw, schema, most_bytes, desk) for raw in raws]
+    """Return what becomes of each raw event; offers are judged by `offers`."""
+    return [_admit(raw, schema, most_bytes, offers) for raw in raws]
 
 
-def _admit(raw: RawEvent, schema: Schema, most_bytes: int, desk: OfferDesk | None) -> Admitted | Rejected:
+def _admit(raw: RawEvent, schema: Schema, most_bytes: int, offers: OfferAdmission | None) -> Admitted | Rejected:
     try:
         document = _object(raw, most_bytes)
         event = admit_plain(schema, document)
         if event is not None and EVENT_TYPE in document:  # plain: its values are stored as they are written
             body = msgspec.json.encode(document)
         else:
-            is_one = desk is not None and is_offer(document)
-            event = desk.admit(document, schema) if desk is not None and is_one else schema.admit(document)
+            is_one = offers is not None and is_offer(document)
+            event = offers.admit(document, schema) if offers is not None and is_one else schema.admit(document)
             body = stored_form(event)
         if len(body) > most_bytes:
             raise EventRejected([_too_large(len(body), most_bytes)])
@@ -86,9 +89,21 @@ def read_stored(body: bytes) -> dict[str, Any]:
     return document
 
 
-def admit_stored(schema: Schema, body: bytes) -> Event:
-    """Return a stored event, admitted again."""
-    return admit_static(schema, read_stored(body))
+def admit_stored(
+    schema: Schema, body: bytes, offer: bytes | None = None, offers: OfferAdmission | None = None
+) -> Event:
+    """Return a stored event, or offer, admitted again; of an offer whose program is gone, its own attributes.
+
+    One that was an offer may lack mandatory attributes, which were computed.
+    """
+    if offer is not None and offers is not None:
+        with suppress(EventRejected):
+            return offers.admit_stored(offer, schema)
+    raw = read_stored(body)
+    types = raw.get(EVENT_TYPE)
+    offered = {union.event for union in schema.unions.values()}
+    named = tuple([types] if isinstance(types, str) else types or ())
+    return (lenient(schema, named) if offered.intersection(named) else schema).admit(raw)
 
 
 def _too_large(size: int, most: int) -> Violation:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from tocsin.broker.admission import admit_stored
 from tocsin.broker.core import Core, Turn
-from tocsin.broker.offer_outcomes import outcomes_of, store_outcomes
+from tocsin.broker.outcomes import outcomes_of, store_outcomes
 from tocsin.errors import EventRejected
+from tocsin.matching.inquiry import Inquiry
 from tocsin.schema import Event
 from tocsin.store.events import StoredEvent, read_events
 from tocsin.store.letters import NewDeadLetter, add_dead_letters, unmatched
@@ -49,8 +50,9 @@ def _match(core: Core, turn: Turn) -> int:
         return 0
     events, dead = _events(core, turn, waiting)
     seqs, arrivals = list(events), [each.arrival_us for each in waiting if each.seq in events]
-    found = turn.live.match(seqs, arrivals, list(events.values()))
-    store_outcomes(transaction, outcomes_of(turn.live, seqs, arrivals, list(events.values()), found))
+    inquiry = Inquiry()
+    found = turn.live.match(seqs, arrivals, list(events.values()), inquiry)
+    store_outcomes(transaction, outcomes_of(turn.live, seqs, arrivals, list(events.values()), found, inquiry))
     if dead:
         add_dead_letters(transaction, list(enumerate(dead, transaction.draw(len(dead)))))
     record_matches(transaction, done, waiting[-1].seq, found)
@@ -67,7 +69,7 @@ def _events(core: Core, turn: Turn, waiting: list[StoredEvent]) -> tuple[dict[in
             events[each.seq] = admit_stored(turn.schema, each.body)
             continue
         try:
-            events[each.seq] = core.desk.admit_stored(documents[each.seq], turn.schema)
+            events[each.seq] = core.offers.admit_stored(documents[each.seq], turn.schema)
         except EventRejected as error:
             dead.append(unmatched(each.seq, str(error), documents[each.seq]))
     return events, dead

@@ -36,12 +36,11 @@ from tocsin.broker.changes import (
 )
 from tocsin.broker.core import Core
 from tocsin.broker.deliveries import CONSUMER, Bells, Listener, position_of, read_page
-from tocsin.broker.expression_batches import prepare_all
+from tocsin.broker.expression_batches import prepare_all, prepare_or_list
 from tocsin.broker.expressions import Expression, Prepared, prepare
 from tocsin.broker.going_on import Pause, Replace, Resume
 from tocsin.broker.indexes import open_index
-from tocsin.broker.live_index import Engine
-from tocsin.broker.offers import OfferDesk
+from tocsin.broker.offers import OfferAdmission
 from tocsin.broker.publishing import Publish, run_publishes
 from tocsin.broker.receipts import (
     DeadLetterView,
@@ -60,17 +59,17 @@ from tocsin.broker.turns import Turns
 from tocsin.broker.views import letter_view, subscription_view
 from tocsin.errors import QuotaExceeded, UnknownDeadLetter, UnknownSubscription
 from tocsin.language import Explanation
+from tocsin.offers.program_files import ProgramsFile
+from tocsin.offers.programs import Programs
 from tocsin.operators.registries import open_registry
 from tocsin.operators.registry import Registry
 from tocsin.schema import Event, Schema
 from tocsin.store import Store, accounts, letters, schema_history, subscriptions
 from tocsin.store.clock import MachineClock
 from tocsin.store.schema_history import SchemaVersion
-from tocsin.symmetric.program_files import ProgramsFile
-from tocsin.symmetric.programs import Programs
 
 if TYPE_CHECKING:
-    from tocsin.broker.matchmaking import Matchmaking
+    from tocsin.broker.held_offers import HeldOffers
 
 Matching = Literal["inline", "pipeline"]
 
@@ -95,7 +94,7 @@ class Broker:
         schema: Schema | None = None,
         settings: BrokerSettings | None = None,
         matching: Matching | None = None,
-        engine: Literal["columnar", "definition"] | Engine = "columnar",
+        engine: Literal["columnar", "definition"] = "columnar",
         index: str | Path | None = None,
         operators: Registry | str | Path | None = None,
         programs: Programs | str | Path | None = None,
@@ -108,15 +107,16 @@ class Broker:
         `matching` says who matches events, this broker or the pipeline; None leaves it as it was. `index` is the
         folder of the index; beside the file by default, None with PostgreSQL keeps it in memory. `operators` are those
         that subscriptions may call: a registry, or what operators/registries.py takes; `programs` those that offers
-        may: as objects, or a file of them, which is followed (symmetric/program_files.py). `sweep=False` leaves sweeping to explicit calls
+        may: as objects, or a file of them, which is followed (offers/program_files.py). `sweep=False` leaves sweeping to explicit calls
         of `sweep`. Raises StoreError and SchemaError.
         """
         followed = ProgramsFile(programs) if isinstance(programs, str | Path) else programs
-        registry, desk = open_registry(operators), OfferDesk(followed)
+        registry = open_registry(operators)
+        judge = OfferAdmission(followed, registry)
         store = Store.open(place, machine=machine, accept_clock=accept_clock)
         try:
-            live = open_index(store, engine, index, registry, programs=desk.programs)
-            core = Core(store, live, settings or BrokerSettings(), registry, desk)
+            live = open_index(store, engine, index, registry, programs=judge.programs)
+            core = Core(store, live, settings or BrokerSettings(), registry, judge)
             core.refresh()
             broker = cls(core)
             if schema is not None:
@@ -173,10 +173,11 @@ class Broker:
         owner: str,
         lease: float | timedelta | None = None,
         idempotency_key: str | None = None,
+        list_wrong: bool = False,
     ) -> list[SubscriptionReceipt]:
         """Store many subscriptions of one owner in one commit, all or none.
 
-        The same idempotency key with the same subscriptions gives the same receipts, without their tickets, which are
+        With `list_wrong` those that are wrong are told together (ExpressionsRejected), not the first alone. The same idempotency key with the same subscriptions gives the same receipts, without their tickets, which are
         shown once; with others IdempotencyConflict.
         """
         check_name("an owner", owner)
@@ -185,7 +186,8 @@ class Broker:
         settings, schema = self._core.settings, self._core.schema
         lease_us = settings.lease_us(lease)
         registry, most_bytes = self._core.registry, settings.expression_bytes
-        prepared = prepare_all(expressions, schema, most_bytes=most_bytes, registry=registry)
+        judge = prepare_or_list if list_wrong else prepare_all
+        prepared = judge(expressions, schema, most_bytes=most_bytes, registry=registry)
         if not prepared:
             return []
         return self._turns.take(
@@ -235,6 +237,7 @@ class Broker:
 
     def prepare(self, expression: Expression) -> Prepared:
         """Return an expression as subscribing would take it, and store nothing; raises LanguageError."""
+        self._core.refresh()
         most_bytes = self._core.settings.expression_bytes
         return prepare(expression, self._core.schema, most_bytes=most_bytes, registry=self._core.registry)
 
@@ -352,7 +355,7 @@ class Broker:
             check_name("an idempotency key", idempotency_key)
         request = Publish.judge(
             raws, self._core.schema, settings.event_bytes,
-            atomic=atomic, publisher=publisher, key=idempotency_key, single=single, desk=self._core.desk,
+            atomic=atomic, publisher=publisher, key=idempotency_key, single=single, offers=self._core.offers,
         )  # fmt: skip
         if not raws:
             return []
@@ -362,8 +365,9 @@ class Broker:
             request.judge_again(self._core.schema, settings.event_bytes)
             if (refusal := request.refusal()) is not None:
                 raise refusal
-        with self._core.foreseen(request.events if self._core.matches_inline else ()):
-            receipts: list[PublishReceipt] = self._turns.take(self._run_publishes, request)
+        if self._core.matches_inline:
+            request.prefetch(self._core)
+        receipts: list[PublishReceipt] = self._turns.take(self._run_publishes, request)
         return receipts[0] if single else receipts
 
     def dry_run(self, events: Sequence[RawEvent], *, owner: str | None = None) -> list[DryRun]:
@@ -422,8 +426,8 @@ class Broker:
         """Remember that an owner has everything up to a cursor; never goes back."""
         check_name("a consumer", consumer)
         with self._core.turn() as turn:
-            position = position_of(cursor, turn.transaction.start)
             number = accounts.ensure_accounts(turn.transaction, [owner])[owner]
+            position = position_of(cursor, turn.transaction.start, number)
             letters.acknowledge(turn.transaction, number, consumer, *position)
 
     def listen(self, owner: str, *, cursor: str | None = None, consumer: str = CONSUMER) -> Listener:
@@ -456,12 +460,25 @@ class Broker:
         """Return why a stored notification came; raises UnknownNotification, also where it is another's."""
         return inquiries.explain_notification(self._core, owner, seq, subscription)
 
-    @functools.cached_property
-    def matchmaking(self) -> Matchmaking:
-        """Offers that wait for subscriptions, why pairs meet, and the programs that compute."""
-        from tocsin.broker.matchmaking import Matchmaking
+    def explain_event(self, event: RawEvent, subscription: int, *, owner: str) -> Explanation:
+        """Return why an event, or offer, would match an owner's subscription, or not; nothing is published."""
+        return inquiries.explain_event(self._core, owner, event, subscription)
 
-        return Matchmaking(self._core, functools.partial(self._turns.take, self._run_changes))
+    def explain_draft(self, event: RawEvent, expression: Expression) -> Explanation:
+        """Return why an event, or offer, would match an expression, or not; nothing is stored."""
+        return inquiries.explain_draft(self._core, event, expression)
+
+    def read(self, raw: RawEvent) -> Event:
+        """Return an event, or an offer, as publishing it would take it; raises EventRejected."""
+        self._core.refresh()
+        return inquiries.read_event(self._core, raw)
+
+    @functools.cached_property
+    def held_offers(self) -> HeldOffers:
+        """Offers that wait for subscriptions, and the programs that compute."""
+        from tocsin.broker.held_offers import HeldOffers
+
+        return HeldOffers(self._core, functools.partial(self._turns.take, self._run_changes))
 
     # --- upkeep -------------------------------------------------------------------------------------------------------
 
@@ -489,11 +506,16 @@ class Broker:
     def index_stats(self) -> dict[str, Any]:
         """Return figures of the index."""
         with self._core.lock:
-            return {"seq": self._core.live.seq, "live": len(self._core.live), **self._core.live.engine.stats()}
+            return {
+                "seq": self._core.live.seq,
+                "live": len(self._core.live),
+                "failures": self._core.live.failures,
+                **self._core.live.matcher.stats(),
+            }
 
     def save_index(self, *, merge: bool = False) -> None:
         """Write the index to disk, merged into one segment first if asked; the broker does so by itself now and then."""
         with self._core.lock:
             if merge:
-                self._core.live.engine.merge()
+                self._core.live.matcher.merge()
             self._core.live.save()

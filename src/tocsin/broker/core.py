@@ -8,19 +8,19 @@ where it is unknown whether a commit happened, the next turn finds out, because 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from sqlalchemy import Connection
 
 from tocsin.broker.expressions import Prepared
 from tocsin.broker.live_index import LiveIndex
 from tocsin.broker.live_leases import Lease
-from tocsin.broker.offers import OfferDesk
+from tocsin.broker.offers import OfferAdmission
 from tocsin.broker.settings import BrokerSettings
 from tocsin.errors import SchemaError
 from tocsin.operators.registry import Registry
-from tocsin.schema import Event, Schema
+from tocsin.schema import Schema
 from tocsin.store import Meta, Store, Transaction, letters, schema_history, subscriptions
 from tocsin.store.crash_points import reach
 from tocsin.store.subscriptions import LeaseRow, leases_since
@@ -97,13 +97,13 @@ class Core:
         live: LiveIndex,
         settings: BrokerSettings,
         registry: Registry | None = None,
-        desk: OfferDesk | None = None,
+        offers: OfferAdmission | None = None,
     ) -> None:
         self.store = store
         self.live = live
         self.settings = settings
         self.registry = Registry() if registry is None else registry  # the operators that subscriptions may call
-        self.desk = OfferDesk() if desk is None else desk  # judges offers
+        self.offers = OfferAdmission() if offers is None else offers  # judges offers
         self.matches_inline = True  # as of the last turn or refresh
         self.lock = threading.RLock()
         self._schema: Schema | None = None
@@ -162,10 +162,6 @@ class Core:
             if self._is_behind(stands):
                 self._follow(connection, stands)
 
-    def foreseen(self, events: Sequence[Event]) -> AbstractContextManager[None]:
-        """Do now, without a turn, what takes long about events that are matched within the block."""
-        return self.live.engine.foreseen(events)
-
     def _is_behind(self, stands: Meta) -> bool:
         known = 0 if self._schema is None else self._schema.version
         return stands.seq != self.live.seq or stands.schema_version != known
@@ -199,17 +195,17 @@ class Core:
 
     def _set_schema(self, schema: Schema, connection: Connection | None = None) -> None:
         self._schema = schema
-        if self.live.engine.set_schema(schema):
+        if self.live.matcher.set_schema(schema):
             self.reindex(connection)
 
     def reindex(self, connection: Connection | None = None) -> None:
-        """Give the engine all subscriptions anew, from the store."""
+        """Give the matcher all subscriptions anew, from the store."""
         if connection is None:
             with self.lock, self.store.read() as connection:
                 self.reindex(connection)
             return
-        self.live.engine.clear()
-        self.live.engine.load(self._held(connection), self.schema)
+        self.live.matcher.clear()
+        self.live.matcher.load(self._held(connection), self.schema)
 
     def _held(self, connection: Connection) -> Iterator[tuple[int, bytes]]:
         """Yield (id, JSON tree) of the subscriptions that are held."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -45,12 +45,12 @@ def read_page(core: Core, owner: str, cursor: str | None, limit: int, consumer: 
         number = accounts.find_account(connection, owner)
         start = _start(connection, stands, number, cursor, consumer)
         found = Found([], more=False) if number is None else _find(connection, number, start, limit)
-        notifications = describe(connection, found.positions, stands.incarnation)
+        notifications = describe(connection, found.positions, stands.incarnation, number or cursors.NOBODY)
     if found.more:
         end = found.positions[-1]
     else:  # nothing else was there, up to where matching had come
         end = max(start, Position(stands.matched_through, LAST))
-    return Page(tuple(notifications), cursors.encode(end, stands.incarnation), found.more)
+    return Page(tuple(notifications), cursors.encode(end, stands.incarnation, number or cursors.NOBODY), found.more)
 
 
 def oldest_cursor(stands: Meta) -> str:
@@ -58,19 +58,22 @@ def oldest_cursor(stands: Meta) -> str:
     return cursors.encode(Position(stands.horizon, LAST), stands.incarnation)
 
 
-def position_of(cursor: str, stands: Meta) -> Position:
-    """Return the position of a cursor; raises BadCursor, or CursorExpired."""
-    position, incarnation = cursors.decode(cursor)
-    if incarnation != stands.incarnation[:8]:
+def position_of(cursor: str, stands: Meta, owner: int | None) -> Position:
+    """Return the position of a cursor of an owner (None: of nobody who is known); raises BadCursor, or CursorExpired."""
+    if cursors.is_unsealed(cursor):
+        raise CursorExpired("this cursor is of an earlier version; go on from the oldest", oldest_cursor(stands))
+    found = cursors.decode(cursor)
+    if found.incarnation != stands.incarnation[:8]:
         raise CursorExpired("the store was restored from a backup since this cursor was made", oldest_cursor(stands))
-    if position.seq > stands.seq:
+    cursors.check(cursor, stands.incarnation, cursors.NOBODY if owner is None else owner)
+    if found.position.seq > stands.seq:
         raise BadCursor("this cursor is not of this store")
-    return position
+    return found.position
 
 
 def _start(connection: Connection, stands: Meta, owner: int | None, cursor: str | None, consumer: str) -> Position:
     if cursor is not None:
-        position = position_of(cursor, stands)
+        position = position_of(cursor, stands, owner)
     else:
         acknowledged = None if owner is None else letters.read_acknowledged(connection, owner, consumer)
         position = Position(stands.horizon, LAST) if acknowledged is None else Position(*acknowledged)
@@ -97,15 +100,15 @@ def _find(connection: Connection, owner: int, start: Position, limit: int) -> Fo
     return Found(found, more=False)
 
 
-def describe(connection: Connection, positions: Sequence[Position], incarnation: str) -> list[Notification]:
-    """Return the notifications at positions, which must be there."""
+def describe(connection: Connection, positions: Sequence[Position], incarnation: str, owner: int) -> list[Notification]:
+    """Return an owner's notifications at positions, which must be there."""
     stored = events.find_events(connection, sorted({position.seq for position in positions}))
     origins = replacements.origins_of(connection, {position.subscription for position in positions})
-    computed = _computed(connection, positions)
+    beside = _beside(connection, positions)
     notifications = []
     for position in positions:
         event = stored[position.seq]
-        values = computed.get((position.seq, position.subscription), {})
+        told = beside.get((position.seq, position.subscription), offers.NOTHING_BESIDE)
         notifications.append(
             Notification(
                 id=id_text(notification_id(event.event_id, position.subscription)),
@@ -113,21 +116,22 @@ def describe(connection: Connection, positions: Sequence[Position], incarnation:
                 subscription=origins.get(position.subscription, position.subscription),
                 event_id=id_text(event.event_id),
                 arrival=instant(event.arrival_us),
-                event=read_stored(event.body) | values,
-                cursor=cursors.encode(position, incarnation),
-                computed=tuple(values),
+                event=read_stored(event.body) | told.values,
+                cursor=cursors.encode(position, incarnation, owner),
+                computed=tuple(told.values),
+                bindings=tuple(told.bindings),
             )
         )
     return notifications
 
 
-def _computed(connection: Connection, positions: Sequence[Position]) -> dict[tuple[int, int], dict[str, Any]]:
-    """Return what was computed for these notifications, by seq and subscription."""
+def _beside(connection: Connection, positions: Sequence[Position]) -> dict[tuple[int, int], offers.Beside]:
+    """Return what these notifications tell beside their events, by seq and subscription."""
     seqs = offers.computed_among(connection, sorted({position.seq for position in positions}))
     if not seqs:
         return {}
     stored = subscriptions.find_subscriptions(connection, sorted({one.subscription for one in positions}))
-    found: dict[tuple[int, int], dict[str, Any]] = {}
+    found: dict[tuple[int, int], offers.Beside] = {}
     for owner in {one.owner % BUCKETS for one in stored}:
         found |= offers.find_values(connection, owner, sorted(seqs))
     return found

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tocsin.broker.broker import Broker
-from tocsin.broker.columnar_engine import LiveFolder
 from tocsin.broker.indexes import folder_of
+from tocsin.broker.live_matcher import LiveFolder
 from tocsin.compile.ids import kept_ids
 from tocsin.errors import FileError, StoreError
 from tocsin.index.check import check_segment
@@ -87,8 +87,8 @@ def check_index(place: str | Path, folder: str | Path | None = None) -> list[str
     problems = []
     if manifest.seq > stands.seq or manifest.seq < stands.horizon:
         problems.append(f"{path}: it is as of seq {manifest.seq}, which the store cannot continue")
-    found: set[int] = set(loaded.elsewhere)
-    for tier in loaded.engine.matcher.index.tiers():
+    found: set[int] = set()
+    for tier in loaded.index.tiers():
         try:
             check_segment(tier.segment)
         except (AssertionError, ValueError) as error:

@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from tocsin.broker.expressions import calls_operators
-from tocsin.broker.live_index import DefinitionEngine, Engine, LiveIndex
-from tocsin.broker.routing_engine import Route, RoutingEngine
-from tocsin.broker.union_types import UnionTypes
+from tocsin.broker.live_index import LiveIndex
+from tocsin.broker.live_matcher import LiveFolder, LiveMatcher, Loaded, same_layout
 from tocsin.errors import FileError
+from tocsin.offers.programs import Programs
 from tocsin.operators.registry import Registry
-from tocsin.schema import Schema
 from tocsin.store import Store, schema_history
-from tocsin.store.subscriptions import trees_of
 from tocsin.store.transaction import read_meta
-from tocsin.symmetric.programs import Programs
-
-if TYPE_CHECKING:
-    from tocsin.broker.columnar_engine import LiveFolder
 
 log = logging.getLogger("tocsin.broker")
 
 
 def open_index(
     store: Store,
-    engine: str | Engine,
+    engine: str,
     folder: str | Path | None,
     registry: Registry | None = None,
     *,
@@ -37,45 +29,22 @@ def open_index(
 
     With `read_only` a folder that cannot be used is left as it is: its writer may be about to replace it.
     """
-    routes = routes_of(Registry() if registry is None else registry, programs or Programs())
-    if isinstance(engine, Engine):
-        return LiveIndex(RoutingEngine(engine, routes))
-    if engine == "definition":
-        return LiveIndex(RoutingEngine(DefinitionEngine(), routes))
-    from tocsin.broker.columnar_engine import ColumnarEngine, LiveFolder
-
-    place = folder_of(store, folder)
+    place = folder_of(store, folder) if engine == "columnar" else None
     if place is None:
-        return LiveIndex(RoutingEngine(ColumnarEngine(), routes))
+        return LiveIndex(LiveMatcher(engine, operators=registry, programs=programs))
     live = LiveFolder(place, store.incarnation)
     try:
-        loaded = _load(store, live, routes)
+        loaded = _load(store, live)
     except FileError as error:
         log.warning("the index cannot be used and is built anew from the store: %s", error)
         if not read_only:
             live.discard()
         loaded = None
-    return loaded or LiveIndex(RoutingEngine(ColumnarEngine(None if read_only else live), routes))
-
-
-def routes_of(registry: Registry, programs: Programs) -> list[Route]:
-    """Return which subscriptions have engines of their own."""
-
-    def operator_engine(schema: Schema) -> Engine:
-        from tocsin.broker.operator_engine import OperatorEngine
-
-        return OperatorEngine(registry, schema)
-
-    def symmetric_engine(schema: Schema) -> Engine:
-        from tocsin.broker.symmetric_engine import SymmetricEngine
-
-        return SymmetricEngine(schema, programs)
-
-    types = UnionTypes()
-    return [
-        Route("operators", calls_operators, operator_engine),
-        Route("matchmaking", types.takes, symmetric_engine, types.follow),
-    ]
+    if loaded is None:
+        kept = None if read_only else live
+        return LiveIndex(LiveMatcher(engine, kept, operators=registry, programs=programs))
+    matcher = LiveMatcher(engine, live, loaded.index, operators=registry, programs=programs)
+    return LiveIndex(matcher, loaded.leases, loaded.seq)
 
 
 def folder_of(store: Store, folder: str | Path | None) -> Path | None:
@@ -85,10 +54,8 @@ def folder_of(store: Store, folder: str | Path | None) -> Path | None:
     return None if store.path is None else store.path.with_name(f"{store.path.name}.index")
 
 
-def _load(store: Store, folder: LiveFolder, routes: list[Route]) -> LiveIndex | None:
+def _load(store: Store, folder: LiveFolder) -> Loaded | None:
     """Return what is in the folder, None where nothing is; raises FileError where it is of no use."""
-    from tocsin.broker.columnar_engine import same_layout
-
     manifest = folder.manifest()
     if manifest is None:
         return None
@@ -103,8 +70,4 @@ def _load(store: Store, folder: LiveFolder, routes: list[Route]) -> LiveIndex | 
     made_under, schema = versions.get(manifest.schema_version), versions.get(stands.schema_version)
     if made_under is None or schema is None or not same_layout(made_under, schema):
         raise FileError(where, "it was made under another schema")
-    loaded = folder.load_live(schema)
-    engine = RoutingEngine(loaded.engine, routes, schema)
-    with store.read() as connection:  # one that is no longer kept is over, and matches nothing
-        engine.load_aside(sorted(trees_of(connection, loaded.elsewhere).items()), schema)
-    return LiveIndex(engine, loaded.leases, loaded.seq)
+    return folder.load_live(schema)

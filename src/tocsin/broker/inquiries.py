@@ -14,28 +14,30 @@ from sqlalchemy import Connection
 
 from tocsin.broker.admission import Admitted, RawEvent, admit_all, admit_stored
 from tocsin.broker.core import Core
-from tocsin.broker.expressions import Prepared, bind_stored
+from tocsin.broker.expressions import Expression, bind_expression, bind_stored
 from tocsin.broker.receipts import DryRun, Reached
-from tocsin.errors import UnknownNotification
-from tocsin.language import Explanation
-from tocsin.schema import Event
+from tocsin.errors import EventRejected, UnknownNotification, UnknownSubscription
+from tocsin.language import BoundSubscription, Explanation, explain
+from tocsin.language.offer import Offer
+from tocsin.matching.inquiry import Inquiry
+from tocsin.schema import Event, Value
 from tocsin.store import accounts, events, notifications, offers, replacements, subscriptions
 from tocsin.store.letters import DeadLetter, read_dead_letters
 from tocsin.store.subscriptions import StoredSubscription
-from tocsin.symmetric.meeting import Meeting
-from tocsin.symmetric.two_sided import offer_of
 
 
 def dry_run(core: Core, raws: Sequence[RawEvent], owner: str | None) -> list[DryRun]:
     """Return what publishing these events now would come to, without doing it; matches of one owner, or of all."""
     core.refresh()
-    judged = admit_all(raws, core.schema, core.settings.event_bytes, core.desk)
+    judged = admit_all(raws, core.schema, core.settings.event_bytes, core.offers)
     fine = [(at, item.event) for at, item in enumerate(judged) if isinstance(item, Admitted)]
     found_events = [event for _, event in fine]
-    with core.foreseen(found_events), core.lock:
+    said = enumerate(core.live.matcher.prefetch(found_events))
+    inquiry = Inquiry({at: known for at, known in said if known is not None})
+    with core.lock:
         now = core.store.now_us()
         seqs = [core.live.seq + 1 + at for at in range(len(fine))]
-        matches = core.live.match(seqs, [now] * len(fine), found_events)
+        matches = core.live.match(seqs, [now] * len(fine), found_events, inquiry)
         first = core.live.seq + 1
     positions = [fine[seq - first][0] for seq in matches.seq.tolist()]
     pairs = zip(matches.subscription.tolist(), matches.owner.tolist(), strict=True)
@@ -53,28 +55,73 @@ def dry_run(core: Core, raws: Sequence[RawEvent], owner: str | None) -> list[Dry
 
 
 def explain_notification(core: Core, owner: str, seq: int, subscription: int) -> Explanation:
-    """Return why a stored notification came; raises UnknownNotification, also where it is another's."""
+    """Return why a stored notification came; raises UnknownNotification, also where it is another's.
+
+    With the values that were computed then. What the rules of an offer say is its publisher's: settings may let it be seen.
+    """
     core.refresh()
     with core.store.read() as connection:
         number = accounts.find_account(connection, owner)
         event = events.find_events(connection, [seq]).get(seq)
         versions = subscriptions.find_subscriptions(connection, replacements.all_ids(connection, [subscription]))
         kept = next((one for one in versions if _was_told(connection, number, seq, one)), None)
-        values = {} if kept is None else offers.find_values(connection, kept.owner, [seq]).get((seq, kept.id), {})
+        told = {} if kept is None else offers.find_values(connection, kept.owner, [seq])
+        offer = offers.find_offer(connection, seq)
     if event is None or kept is None or kept.origin != subscription:
         raise UnknownNotification(seq, subscription)
-    admitted = admit_stored(core.schema, event.body)
-    both = Prepared("", kept.tree, core.schema).two_sided
-    if both is not None and (values or both.speaks_of_itself):
-        told = offer_of(admitted, both.meeting)
-        if told is not None:  # with the values that were computed; what the rules say is the publisher's
-            return both.explain_as_one(replace(told, event=_with_values(told.event, values, both.meeting)))
-    return core.registry.explain(bind_stored(kept.tree, core.schema, core.registry), admitted)
+    values = told.get((seq, kept.id), offers.NOTHING_BESIDE).values
+    found, computed = _as_told(core, event.body, None if offer is None else offer.document, values)
+    bound = bind_stored(kept.tree, core.schema, core.registry)
+    return replace(explain_pair(core, bound, found), computed=computed)
 
 
-def _with_values(event: Event, values: dict[str, Any], meeting: Meeting) -> Event:
-    admitted = {name: (meeting.event_domains[name].admit(value),) for name, value in values.items()}
-    return Event({**event.values, **admitted})
+def explain_pair(core: Core, bound: BoundSubscription, event: Event) -> Explanation:
+    """Return why an event, or offer, and a subscription match, or do not."""
+    return explain(bound, event, core.registry, reveal_rules=core.settings.reveal_rules)
+
+
+def explain_event(core: Core, owner: str, raw: RawEvent, subscription: int) -> Explanation:
+    """Return why an event, or offer, would match an owner's subscription, or not; raises EventRejected."""
+    core.refresh()
+    with core.store.read() as connection:
+        kept = subscriptions.find_current(connection, [subscription]).get(subscription)
+    if kept is None or kept.owner_name != owner:
+        raise UnknownSubscription(subscription)
+    event = read_event(core, raw)
+    return explain_pair(core, bind_stored(kept.tree, core.schema, core.registry), event)
+
+
+def explain_draft(core: Core, raw: RawEvent, expression: Expression) -> Explanation:
+    """Return why an event, or offer, would match an expression, or not; raises LanguageError, EventRejected.
+
+    Nothing is kept, so the operators that it calls need not be pure.
+    """
+    core.refresh()
+    most_bytes = core.settings.expression_bytes
+    bound = bind_expression(expression, core.schema, core.registry, most_bytes=most_bytes)
+    return explain_pair(core, bound, read_event(core, raw))
+
+
+def read_event(core: Core, raw: RawEvent) -> Event:
+    """Return an event, or offer, as publishing it would take it; raises EventRejected."""
+    (judged,) = admit_all([raw], core.schema, core.settings.event_bytes, core.offers)
+    if not isinstance(judged, Admitted):
+        raise EventRejected(judged.violations)
+    return judged.event
+
+
+def _as_told(core: Core, body: bytes, document: bytes | None, values: dict[str, Any]) -> tuple[Event, dict[str, Value]]:
+    """Return a stored event as a subscription was told it, with the values that were computed for it then; and these."""
+    event = admit_stored(core.schema, body)
+    computed = {name: core.schema.domain_of(name).admit(value) for name, value in values.items()}
+    whole = {**event.values, **{name: (value,) for name, value in computed.items()}}
+    if document is None:
+        return Event(whole), computed
+    try:
+        offer = core.offers.admit_stored(document, core.schema)
+    except EventRejected:  # it calls a program that is gone
+        return Event(whole), computed
+    return Offer(whole, offer.rules), computed
 
 
 def _was_told(connection: Connection, owner: int | None, seq: int, one: StoredSubscription) -> bool:

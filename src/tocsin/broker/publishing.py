@@ -14,12 +14,13 @@ import numpy as np
 
 from tocsin.broker.admission import Admitted, RawEvent, Rejected, admit_all, request_hash
 from tocsin.broker.core import Core, Turn
-from tocsin.broker.offer_outcomes import NewOffer, outcomes_of, store_offers, store_outcomes, tell
-from tocsin.broker.offers import OfferDesk, OfferEvent
-from tocsin.broker.receipts import Met, PublishReceipt
+from tocsin.broker.offers import OfferAdmission, PublishedOffer
+from tocsin.broker.outcomes import NewOffer, Outcome, outcomes_of, store_offers, store_outcomes, tell
+from tocsin.broker.receipts import PublishReceipt
 from tocsin.broker.times import id_text, new_event_ids
 from tocsin.broker.turns import Waiting
 from tocsin.errors import BatchRejected, EventRejected, IdempotencyConflict, TocsinError, Violation
+from tocsin.matching.inquiry import Inquiry
 from tocsin.schema import Event, Schema
 from tocsin.store import events, letters
 from tocsin.store.crash_points import reach
@@ -41,27 +42,28 @@ class Publish:
     key: str | None
     hashed: bytes  # of what came, where there is a key
     single: bool  # one event, not a batch of one: it is refused as such
-    desk: OfferDesk | None = None  # judges offers
+    offers: OfferAdmission | None = None  # judges offers
 
     @classmethod
     def judge(
         cls, raws: Sequence[RawEvent], schema: Schema, most_bytes: int, *,
-        atomic: bool, publisher: str, key: str | None, single: bool, desk: OfferDesk | None = None,
+        atomic: bool, publisher: str, key: str | None, single: bool, offers: OfferAdmission | None = None,
     ) -> Publish:  # fmt: skip
         """Return the request, judged by a schema."""
-        items = admit_all(raws, schema, most_bytes, desk)
+        items = admit_all(raws, schema, most_bytes, offers)
         hashed = b"" if key is None else request_hash(raws, atomic=atomic)
-        return cls(raws, schema, items, atomic, publisher, key, hashed, single, desk)
+        return cls(raws, schema, items, atomic, publisher, key, hashed, single, offers)
 
-    @property
-    def events(self) -> list[Event]:
-        """The events that follow the rules."""
-        return [item.event for item in self.items if isinstance(item, Admitted)]
+    def prefetch(self, core: Core) -> None:
+        """Let operators and programs run for the events that follow the rules, before the turn at the store."""
+        fine = [item for item in self.items if isinstance(item, Admitted)]
+        for item, known in zip(fine, core.live.matcher.prefetch([item.event for item in fine]), strict=True):
+            item.known = known
 
     def judge_again(self, schema: Schema, most_bytes: int) -> None:
         """Judge by another version of the schema."""
         if schema is not self.schema:
-            self.schema, self.items = schema, admit_all(self.raws, schema, most_bytes, self.desk)
+            self.schema, self.items = schema, admit_all(self.raws, schema, most_bytes, self.offers)
 
     def refusal(self) -> TocsinError | None:
         """Return why none of it is published."""
@@ -89,10 +91,12 @@ def run_publishes(core: Core, wake: Callable[[Longs], None], waiting: Sequence[W
         offers = _store(turn, stored, dead, waiting)
         reach("broker.mid-publish")
         if turn.transaction.start.matching == "inline" and stored:
-            matches = _match(turn, stored)
+            matches, outcomes = _match(turn, stored)
             owners = np.unique(matches.owner)
+            store_outcomes(turn.transaction, outcomes)
             if offers:
-                told = _store_outcomes(turn, offers, matches, reveal=core.settings.reveal_subscribers)
+                reveal = core.settings.reveal_subscribers
+                told = {one.seq: one.met(reveal=reveal) for one in outcomes if one.is_offer}
                 for receipts in (one.answer for one in waiting if one.error is None and one.answer is not None):
                     tell(receipts, told)
             transaction = turn.transaction
@@ -164,7 +168,7 @@ def _store(
     version = turn.schema.version
     events.add_events(turn.transaction, version, [(seq, id, item.body) for seq, id, item in stored])
     letters.add_dead_letters(turn.transaction, dead)
-    found = [(seq, item.event) for seq, _, item in stored if isinstance(item.event, OfferEvent)]
+    found = [(seq, item.event) for seq, _, item in stored if isinstance(item.event, PublishedOffer)]
     if not found:
         return []
     publishers = {
@@ -175,16 +179,11 @@ def _store(
     return new
 
 
-def _match(turn: Turn, stored: list[tuple[int, bytes, Admitted]]) -> Matches:
-    """Return whom new events reach."""
+def _match(turn: Turn, stored: list[tuple[int, bytes, Admitted]]) -> tuple[Matches, list[Outcome]]:
+    """Return whom new events reach, and what else comes of them."""
     seqs = [seq for seq, _, _ in stored]
+    arrivals = [turn.now_us] * len(seqs)
     found: list[Event] = [item.event for _, _, item in stored]
-    return turn.live.match(seqs, [turn.now_us] * len(seqs), found)
-
-
-def _store_outcomes(turn: Turn, offers: list[NewOffer], matches: Matches, *, reveal: bool) -> dict[int, Met]:
-    """Store what was computed for new offers, and what failed; return seq -> what the publisher learns."""
-    seqs, found = [one.seq for one in offers], [one.event for one in offers]
-    outcomes = outcomes_of(turn.live, seqs, [turn.now_us] * len(seqs), found, matches)
-    store_outcomes(turn.transaction, outcomes)
-    return {one.seq: one.met(reveal=reveal) for one in outcomes}
+    inquiry = Inquiry({at: item.known for at, (_, _, item) in enumerate(stored) if item.known is not None})
+    matches = turn.live.match(seqs, arrivals, found, inquiry)
+    return matches, outcomes_of(turn.live, seqs, arrivals, found, matches, inquiry)

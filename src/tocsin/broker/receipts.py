@@ -104,6 +104,7 @@ class Notification:
     event: Mapping[str, Any]  # with the values that were computed for this subscription
     cursor: str  # resumes after this notification
     computed: tuple[str, ...] = ()  # the attributes among them that were
+    bindings: tuple[Mapping[str, Any], ...] = ()  # values of the subscription's variables that satisfy it
 
 
 @dataclass(frozen=True, slots=True)

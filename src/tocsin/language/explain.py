@@ -84,8 +84,9 @@ class Outcome:
             if self.side is not None:
                 more["side"] = self.side
             return {"condition": self.condition, "held": self.held, **more}
-        actual = None if self.actual is None else [_plain(value) for value in self.actual]
-        return {"condition": self.condition, "held": self.held, "attribute": self.attribute, "actual": actual}
+        actual = None if self.actual is None else [plain_value(value) for value in self.actual]
+        found = {"condition": self.condition, "held": self.held, "attribute": self.attribute, "actual": actual}
+        return found if self.side is None else {**found, "side": self.side}
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,10 +304,10 @@ def _shown_variables(variables: Mapping[str, Value]) -> str:
 
 def plain_values(values: Mapping[str, Value | None]) -> dict[str, object]:
     """Return values by name as JSON has them."""
-    return {name: None if value is None else _plain(value) for name, value in values.items()}
+    return {name: None if value is None else plain_value(value) for name, value in values.items()}
 
 
-def _plain(value: Value) -> object:
+def plain_value(value: Value) -> object:
     """Return a value as JSON has it."""
     if isinstance(value, datetime):
         return value.isoformat()

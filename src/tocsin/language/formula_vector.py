@@ -4,11 +4,14 @@ Each node becomes a few NumPy operations over all rows, beside masks of absent a
 coded, so a predicate on them is computed once per distinct value. Where numbers leave what int64 and float64 hold
 exactly, the row is left to the definition: `by_definition` counts such rows. Functions are called in bulk, for the rows
 that need them only.
+
+A column may have failed rows: attributes that could not be computed. A leaf that mentions one fails there, and so does a
+formula, as in semantics.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,6 +49,7 @@ from tocsin.language.syntax import (
     Comparison,
     Constant,
     Expression,
+    Leaf,
     Negative,
     Node,
     Not,
@@ -53,6 +57,7 @@ from tocsin.language.syntax import (
     Or,
     Predicate,
     Variable,
+    names_of,
 )
 from tocsin.schema import Domain
 
@@ -99,6 +104,10 @@ class _Evaluation:
         self.columns, self.constants, self.size = columns, constants, size
         self.unsure = np.zeros(size, np.bool_)  # rows for the definition
         self.reasons: dict[str, int] = {}
+        self.given: dict[str, npt.NDArray[np.int32]] = {}  # failures of columns, as numbers of reasons here
+        for name, column in columns.items():
+            if column.failed is not None and column.failed.any():
+                self.given[name] = np.array([0, *map(self.reason, column.reasons)], np.int32)[column.failed]
 
     # --- rows by the definition ---------------------------------------------------------------------------------------
 
@@ -108,7 +117,17 @@ class _Evaluation:
         for name, column in self.columns.items():
             if (value := column.value(at)) is not None:
                 row[name] = value if column.several else (value,)
-        return Situation(row)
+        failed = {
+            name: FormulaFailed(self.columns[name].reason(at) or "") for name, each in self.given.items() if each[at]
+        }
+        return Situation(row, failed=failed)
+
+    def mentioned(self, names: Iterable[str]) -> Failed:
+        """Return the failure of the first of these names that has one; None where no row has."""
+        failed: Failed = None
+        for name in names if self.given else ():
+            failed = _first(failed, self.given.get(name))
+        return failed
 
     def completed(self, formula: ValueFormula, found: Column) -> Column:
         rows = np.flatnonzero(self.unsure)
@@ -122,6 +141,9 @@ class _Evaluation:
                 except FormulaFailed as error:
                     failed[at] = self.reason(error.reason)
             found = replace(column_of(found.domain, listed), failed=failed)
+        before = self.mentioned(formula.names)
+        if before is not None:
+            found = replace(found, absent=found.absent | (before != 0), failed=_first(before, found.failed))
         return replace(found, reasons=tuple(self.reasons))
 
     def decided(self, formula: ConditionFormula, held: Bools, failed: Failed) -> Holding:
@@ -175,8 +197,11 @@ class _Evaluation:
             values = self.constants.get(name)
             return self._constant(domain, values[0] if values is not None and len(values) == 1 else None)
         if column.several:
-            column = column_of(domain, [row[0] if row is not None and len(row) == 1 else None for row in column.to_list()])
-        return self._in_array(column, domain)
+            column = column_of(
+                domain, [row[0] if row is not None and len(row) == 1 else None for row in column.to_list()]
+            )
+        # Its failures are told where it is mentioned.
+        return self._in_array(column if column.failed is None else replace(column, failed=None), domain)
 
     def _in_array(self, column: Column, domain: Domain) -> Column:
         """Return the column as it is used for this domain; rows whose numbers no array holds are left to the definition."""
@@ -266,6 +291,14 @@ class _Evaluation:
                 return self._joined(parts, active, negated=negated, conjunction=negated)
             case Not(part):
                 return self.test(part, active, negated=not negated)
+        before = self.mentioned(names_of(node))
+        if before is None:
+            return self._leaf(node, active, negated=negated)
+        held, failed = self._leaf(node, active & (before == 0), negated=negated)
+        return held & (before == 0), _first(before, failed)
+
+    def _leaf(self, node: Leaf, active: Bools, *, negated: bool) -> tuple[Bools, Failed]:
+        match node:
             case Predicate():
                 return self._satisfies(node, negated=negated)
             case Comparison(left, op, right):
@@ -309,10 +342,7 @@ class _Evaluation:
         if column is None:
             held = predicate_holds(predicate, self.constants.get(predicate.attribute), negated=negated)
             return np.full(self.size, held, np.bool_), None
-        held = comparing.predicate_column(predicate, column, negated=negated)
-        if column.failed is None:
-            return held, None
-        return held & (column.failed == 0), column.failed
+        return comparing.predicate_column(predicate, column, negated=negated), None
 
 
 # --- arithmetic -------------------------------------------------------------------------------------------------------

@@ -151,9 +151,8 @@ def computed_names(event: Event) -> tuple[str, ...]:
 
 def situation_of(subscription: BoundSubscription, event: Event, operators: Operators = NO_OPERATORS) -> Situation:
     """Return what the subscription's condition is decided about: the event, the properties, and what is computed."""
-    row: dict[str, tuple[Value, ...]] = dict(event.values)
-    row.update((name, (value,)) for name, value in subscription.properties.items())
-    found = Situation(row, lambda call: operators.solutions(call, event))
+    own = {name: (value,) for name, value in subscription.properties.items()}
+    found = Situation({**event.values, **own} if own else event.values, lambda call: operators.solutions(call, event))
     for attribute in event.computed if isinstance(event, Offer) else ():  # each after those that it mentions
         try:
             for name in attribute.formula.names:
@@ -207,13 +206,15 @@ def satisfying(node: Node, situation: Situation) -> list[Substitution]:
     One empty substitution where it holds without variables; none where it does not hold. Raises FormulaFailed where it
     holds for none and fails for some.
     """
+    if not bound_in(node):
+        return [{}] if holds(node, situation) else []
     found: dict[tuple[tuple[str, int, Any], ...], Substitution] = {}
     failure: FormulaFailed | None = None
     for branch in branches(node):
         for values, failed in choices(branch, situation):
             try:
                 if holds(branch, situation.given(values, failed)):
-                    told = {name: values[name] for name in sorted(values) if values[name] is not None}
+                    told = {name: value for name, value in sorted(values.items()) if value is not None}
                     found[tuple((name, *_sortable(value)) for name, value in told.items())] = told
             except FormulaFailed as error:
                 failure = failure or error

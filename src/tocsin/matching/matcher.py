@@ -27,8 +27,10 @@ from tocsin.errors import UnknownSubscription
 from tocsin.index.build import Lifetimes
 from tocsin.index.encode import EventColumns, EventObjects, EventSource
 from tocsin.index.subscription_index import ALWAYS, IndexStats, Lifetime, SubscriptionIndex
-from tocsin.language import BoundSubscription
+from tocsin.language import BoundSubscription, Explanation, explain
 from tocsin.language.documents import BadLine
+from tocsin.language.formula import Operators
+from tocsin.language.offer import is_offer
 from tocsin.matching.columnar.code_text import predicate_text
 from tocsin.matching.columnar.matches import Matches
 from tocsin.matching.columnar.near_misses import near_misses
@@ -37,6 +39,10 @@ from tocsin.matching.columnar.tier_ids import TierIds
 from tocsin.matching.columnar.tier_reader import OUTPUT_IDS, TierReader, match_tiers
 from tocsin.matching.engine import Capabilities, Engine, SubscriptionId
 from tocsin.matching.inquiry import Failure, Inquiry, Match
+from tocsin.matching.recall import recalled
+from tocsin.matching.offering import OfferMatches, match_offers, needs_scan
+from tocsin.offers.analysis import Analysis
+from tocsin.offers.programs import Programs
 from tocsin.operators.asked import Asked
 from tocsin.operators.problem import Schedule
 from tocsin.operators.registry import Registry
@@ -97,18 +103,23 @@ class Matcher(Engine):
         index: SubscriptionIndex | None = None,
         *,
         operators: Registry | None = None,
+        programs: Programs | None = None,
         schedule: str | Callable[[], Schedule] = "adaptive",
         merge_beside: bool = True,
         numbered: bool = False,
     ) -> None:
         """Make a matcher of an index, of subscriptions that may call these operators, in the order of a schedule.
 
+        Offers that come as documents may call programs.
+
         `numbered`: it tells subscriptions' numbers, counted through all tiers, for ids.
         """
         super().__init__(schema)
         self.index = index or SubscriptionIndex(schema)
         self.operators: Registry = operators or Registry()
+        self.programs = Programs() if programs is None else programs
         self.asked = Asked(schema, self.operators, schedule)
+        self._analysis = Analysis(schema, self.programs, self.operators)
         self._schedule = schedule
         self._merge_beside = merge_beside
         self._numbered = numbered
@@ -131,11 +142,12 @@ class Matcher(Engine):
         """Go on with an extension of the schema, under which the segments are laid out alike."""
         self.schema = self.index.schema = schema
         self.asked = self.asked.cleared(schema)
+        self._analysis = Analysis(schema, self.programs, self.operators)
         self._readers, self._read = {}, TiersRead((), [], None)
 
-    def load(self, lines: Iterable[bytes | str]) -> list[BadLine]:
+    def load(self, lines: Iterable[bytes | str], *, operators: Operators | None = None) -> list[BadLine]:
         """Hold the subscriptions of these lines by the bulk path; return the bad lines."""
-        loaded = load_bulk(lines, self.schema, self.operators)
+        loaded = load_bulk(lines, self.schema, operators or self.operators)
         self.load_table(loaded.table)
         return loaded.errors
 
@@ -145,7 +157,7 @@ class Matcher(Engine):
 
     def snapshot(self) -> Matcher:
         return Matcher(
-            self.schema, self.index.snapshot(), operators=self.operators, schedule=self._schedule,
+            self.schema, self.index.snapshot(), operators=self.operators, programs=self.programs, schedule=self._schedule,
             merge_beside=self._merge_beside, numbered=self._numbered,
         )  # fmt: skip
 
@@ -162,7 +174,18 @@ class Matcher(Engine):
         """Return an event as the schema has it, admitted already or not; raises EventRejected."""
         if isinstance(raw, Event):
             return raw
-        return self.schema.admit(raw)
+        return self._analysis.analyse(raw) if is_offer(raw) else self.schema.admit(raw)
+
+    @property
+    def stored_operators(self) -> Operators:
+        """What stored subscriptions are bound to: operators that are gone do not keep one from being held."""
+        return self.asked
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether there is something to prefetch: operators that subscriptions call, or programs that offers do."""
+        readers = self._current().readers
+        return any(reader.deciders.asks for reader in readers) or any(one.callable for one in self.programs)
 
     def match(self, event: RawEvent, *, seq: int | None = None, arrival: int | None = None) -> list[SubscriptionId]:
         """Return the ids that the event satisfies; as of a seq and an arrival time (microseconds), where given."""
@@ -195,9 +218,12 @@ class Matcher(Engine):
         It may be used again by the next call: keep what is to stay by `copy()`.
         """
         event = self.admit(event)
-        source = EventObjects([event])
         as_of = (_one(seq), _one(arrival))
         inquiry = Inquiry() if inquiry is None else inquiry
+        if needs_scan(event):
+            (matches,) = self._match_offers([event], [0], inquiry, *as_of)
+            return matches.told
+        source = EventObjects([event])
         found: list[npt.NDArray[Any]] = []
         _, readers, dictionary = self._current()
         for reader in readers:
@@ -214,6 +240,25 @@ class Matcher(Engine):
         """Return the ids that each event satisfies."""
         source = EventObjects([self.admit(event) for event in events])
         return [ids for part in self.match_source(source) for ids in part.lists()]
+
+    def find_batch(self, events: Sequence[RawEvent]) -> list[tuple[list[Match], list[Failure]]]:
+        """Return the matches of each event, with the values of variables and what is computed; and what failed."""
+        inquiry = Inquiry()
+        parts = self.match_source(EventObjects([self.admit(event) for event in events]), inquiry=inquiry)
+        listed = [ids for part in parts for ids in part.lists()]
+        return [(inquiry.matches(at, ids), inquiry.failed(at, set(ids))) for at, ids in enumerate(listed)]
+
+    def find_all(self, events: Sequence[Event], inquiry: Inquiry) -> tuple[Int64s, Int64s]:
+        """Return (position of the event, id) of every match, of subscriptions whose ids are numbers."""
+        if len(events) == 1:
+            ids = np.asarray(self.match_array(events[0], inquiry=inquiry), np.int64)
+            return np.zeros(len(ids), np.int64), ids.copy()
+        positions, found = [_NOTHING], [_NOTHING]
+        for part in self.match_source(EventObjects(events), inquiry=inquiry):
+            counts = part.counts()
+            positions.append(np.repeat(np.arange(part.first, part.first + len(counts)), counts))
+            found.append(part.ids.astype(np.int64))
+        return np.concatenate(positions), np.concatenate(found)
 
     def match_arrow(
         self,
@@ -247,8 +292,56 @@ class Matcher(Engine):
         """
         if source.size >= SAMPLE:
             self.index.sample = source.sample(SAMPLE)
+        if isinstance(source, EventObjects) and any(map(needs_scan, source.events)):
+            yield from self._match_mixed(source, seq, arrival, threads, Inquiry() if inquiry is None else inquiry)
+            return
         coded = self.code(source, seq, arrival, raw=True)
         yield from self.match_coded(coded, threads=threads, output_ids=output_ids, inquiry=inquiry)
+
+    def _match_mixed(
+        self, source: EventObjects, seq: Int64s | None, arrival: Int64s | None, threads: int, inquiry: Inquiry
+    ) -> Iterator[Matches]:
+        """Yield the matches of events of which some have rules or compute attributes, one by one in their order."""
+        scanned = [at for at, event in enumerate(source.events) if needs_scan(event)]
+        rest = [at for at, event in enumerate(source.events) if not needs_scan(event)]
+        offers = [source.events[at] for at in scanned]
+        found = dict(
+            zip(scanned, self._match_offers(offers, scanned, inquiry, _of(seq, scanned), _of(arrival, scanned), threads),
+                strict=True)
+        )  # fmt: skip
+        told: dict[int, npt.NDArray[Any]] = {at: matches.told for at, matches in found.items()}
+        inner = inquiry.renumbered(rest)
+        plain = EventObjects([source.events[at] for at in rest])
+        for part in self.match_source(
+            plain, seq=_of(seq, rest), arrival=_of(arrival, rest), threads=threads, inquiry=inner
+        ):
+            for at, ids in enumerate(part.lists(), part.first):
+                told[rest[at]] = np.array(ids, object if self._current().dictionary is not None else np.int64)
+        inquiry.take_over(inner, rest)
+        for at in range(source.size):
+            yield Matches(at, np.array([0, len(told[at])], np.int64), told[at])
+
+    def match_offers(
+        self, offers: Sequence[Any], *, threads: int = 1, inquiry: Inquiry | None = None
+    ) -> list[OfferMatches]:
+        """Return whom each offer matches, with what is computed, as arrays; offers may be documents, or analysed before."""
+        admitted = [self.admit(offer) for offer in offers]
+        inquiry = Inquiry() if inquiry is None else inquiry
+        return self._match_offers(admitted, range(len(admitted)), inquiry, threads=threads)
+
+    def _match_offers(
+        self, offers: Sequence[Any], numbers: Sequence[int], inquiry: Inquiry, seq: Int64s | None = None,
+        arrival: Int64s | None = None, threads: int = 1,
+    ) -> list[OfferMatches]:  # fmt: skip
+        _, readers, dictionary = self._current()
+        found = match_offers(readers, offers, numbers, inquiry, seq, arrival, threads)
+        if dictionary is not None:
+            found = [OfferMatches(dictionary.take(matches.told), matches.computed) for matches in found]
+        for number, matches in zip(numbers, found, strict=True):
+            self.work.events += 1
+            self.work.matches += len(matches)
+            inquiry.offers[number] = matches
+        return found
 
     def code(
         self, source: EventSource, seq: Int64s | None = None, arrival: Int64s | None = None, *, raw: bool = False
@@ -287,6 +380,15 @@ class Matcher(Engine):
         self.work.matches += int(counts.sum())
         self._count_work()
         return counts
+
+    def explain(self, id: SubscriptionId, event: RawEvent) -> Explanation:
+        """Return why an event, or offer, and a held subscription match, or do not; raises UnknownSubscription."""
+        for tier in reversed(self.index.tiers()):
+            number = tier.number_of(id)
+            if number is not None:
+                bound = recalled(tier.segment, number, self.schema, self.operators)
+                return explain(bound, self.admit(event), self.operators)
+        raise UnknownSubscription(id)
 
     def near_misses(self, event: Event, limit: int = 100) -> list[NearMatch]:
         """Return subscriptions that the event fails by exactly one predicate, with that predicate and the actual values.
@@ -339,6 +441,10 @@ class Matcher(Engine):
         held = TierIds([tier.segment.ids for tier in tiers]) if texts and not self._numbered else None
         self._read = read = TiersRead(tiers, readers, held)
         return read
+
+
+def _of(values: Int64s | None, chosen: Sequence[int]) -> Int64s | None:
+    return None if values is None else values[list(chosen)]
 
 
 def _one(number: int | None) -> Int64s | None:

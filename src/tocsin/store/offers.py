@@ -1,14 +1,15 @@
-"""Offers: what an event has beside its attributes, and the values computed for the subscriptions that it reached.
+"""Offers: what an event has beside its attributes; and what its subscribers were told beside it.
 
-The event itself is in the log as any other, with its static attributes. Values are stored when the event is matched, so
-that a later version of a program does not change what somebody was told: a row for each bucket of owners
-(notifications.py), which holds the subscriptions and, by attribute, a value for each, as JSON.
+The event itself is in the log as any other, with its static attributes. Values that were computed for a subscription, and
+the values of its variables, are stored when the event is matched, so that a later version of a program or an operator does
+not change what somebody was told: a row for each bucket of owners (notifications.py), which holds the subscriptions and, by
+attribute, a value for each, as JSON.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
@@ -32,12 +33,23 @@ class StoredOffer:
 
 
 @dataclass(frozen=True, slots=True)
-class ComputedFor:
-    """The values that were computed for one subscription."""
+class ToldBeside:
+    """What one subscription is told beside the event: the values computed for it, and those of its variables."""
 
     subscription: int
     owner: int
-    values: Mapping[str, Any]
+    values: Mapping[str, Any] = field(default_factory=dict)
+    bindings: Sequence[Mapping[str, Any]] = ()
+
+
+class Beside(NamedTuple):
+    """The same as it is read: absent values are left out."""
+
+    values: dict[str, Any]
+    bindings: list[dict[str, Any]]
+
+
+NOTHING_BESIDE = Beside({}, [])
 
 
 class ValueBlock(NamedTuple):
@@ -90,30 +102,36 @@ def withdraw(transaction: Transaction, seq: int) -> None:
     transaction.connection.execute(update(offers).where(offers.c.seq == seq).values(ends_us=transaction.now_us))
 
 
-def encode_values(seq: int, computed: Iterable[ComputedFor]) -> list[ValueBlock]:
-    """Return the values that were computed for an event as the rows that hold them."""
-    by_bucket: dict[int, list[ComputedFor]] = {}
-    for one in computed:
+def forget_publisher(transaction: Transaction, publisher: str) -> None:
+    """Let nobody know any more who published these offers."""
+    transaction.connection.execute(update(offers).where(offers.c.publisher == publisher).values(publisher=""))
+
+
+def encode_values(seq: int, told: Iterable[ToldBeside]) -> list[ValueBlock]:
+    """Return what subscriptions are told beside an event as the rows that hold it."""
+    by_bucket: dict[int, list[ToldBeside]] = {}
+    for one in told:
         by_bucket.setdefault(one.owner % BUCKETS, []).append(one)
     rows = []
     for bucket, members in sorted(by_bucket.items()):
-        names = list(members[0].values)
-        body = {
+        names = dict.fromkeys(name for one in members for name in one.values)
+        body: dict[str, Any] = {
             "subscriptions": [one.subscription for one in members],
-            "values": {name: [one.values[name] for one in members] for name in names},
+            "values": {name: [one.values.get(name) for one in members] for name in names},
         }
+        if any(one.bindings for one in members):
+            body["bindings"] = [one.bindings for one in members]
         rows.append(ValueBlock(seq, bucket, msgspec.json.encode(body)))
     return rows
 
 
-def decode_values(body: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield each subscription of a block with its values; absent ones are left out."""
+def decode_values(body: bytes) -> Iterator[tuple[int, Beside]]:
+    """Yield each subscription of a block with what it is told beside the event."""
     document = msgspec.json.decode(body)
+    bindings = document.get("bindings")
     for at, subscription in enumerate(document["subscriptions"]):
-        yield (
-            subscription,
-            {name: listed[at] for name, listed in document["values"].items() if listed[at] is not None},
-        )
+        values = {name: listed[at] for name, listed in document["values"].items() if listed[at] is not None}
+        yield subscription, Beside(values, [] if bindings is None else bindings[at])
 
 
 def add_values(transaction: Transaction, blocks: Sequence[ValueBlock]) -> None:
@@ -130,9 +148,9 @@ def computed_among(connection: Connection, seqs: Sequence[int]) -> set[int]:
     return found
 
 
-def find_values(connection: Connection, owner: int, seqs: Sequence[int]) -> dict[tuple[int, int], dict[str, Any]]:
-    """Return (seq, subscription) -> the values that were computed, in an owner's bucket; absent ones are left out."""
-    found: dict[tuple[int, int], dict[str, Any]] = {}
+def find_values(connection: Connection, owner: int, seqs: Sequence[int]) -> dict[tuple[int, int], Beside]:
+    """Return (seq, subscription) -> what it is told beside the event, in an owner's bucket."""
+    found: dict[tuple[int, int], Beside] = {}
     table = computed_values.c
     for start in range(0, len(seqs), _AT_A_TIME):
         query = select(table.seq, table.body).where(

@@ -1,4 +1,4 @@
-"""Bits: 64x64 transposition, bit counting and vector compression for the kernels.
+"""Bits: 64x64 transposition and vector compression for the kernels; bit counting is in index/bit_words.py.
 
 The transposition is plain LLVM vector code, which any CPU runs. `append_selected` needs AVX2 to be fast; without it a
 portable version takes its place, chosen once, at import. Where Numba is told to compile nothing (NUMBA_DISABLE_JIT=1),
@@ -22,14 +22,15 @@ from numba import types
 from numba.core import cgutils, config
 from numba.extending import intrinsic
 
+from tocsin.index.bit_words import ALL, ONE, count_ones, count_zeros
 from tocsin.index.jit import inlined
+
+__all__ = ["ALL", "ONE", "count_ones", "count_zeros"]  # for those who import them from here, with the rest
 
 Words = npt.NDArray[np.uint64]
 Numbers = npt.NDArray[np.int32]
 
 _i8, _i32, _i64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-ONE = np.uint64(1)
-ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 FEW = 6  # bits of a word that are better copied one by one than by vectors
 
 
@@ -64,16 +65,6 @@ def pointer_to(builder: Any, base: Any, index: Any, element: ir.Type) -> Any:
 
 
 @intrinsic
-def count_zeros(typing: Any, word: Any) -> Any:
-    """Return the number of trailing zero bits of a word that is not 0."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.int64(types.uint64), generate
-
-
-@intrinsic
 def zeros_below(typing: Any, word: Any) -> Any:
     """Return the number of trailing zero bits of a word; 64 for 0."""
 
@@ -81,16 +72,6 @@ def zeros_below(typing: Any, word: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
 
     return types.uint64(types.uint64), generate
-
-
-@intrinsic
-def count_ones(typing: Any, word: Any) -> Any:
-    """Return the number of bits set in a word."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.ctpop(args[0])
-
-    return types.int64(types.uint64), generate
 
 
 @intrinsic
@@ -186,15 +167,6 @@ _LANES = _selected_lanes()
 
 
 if config.DISABLE_JIT:
-
-    def count_zeros(word: np.uint64) -> int:
-        """Return the number of trailing zero bits of a word that is not 0."""
-        bits = int(word)
-        return (bits & -bits).bit_length() - 1
-
-    def count_ones(word: np.uint64) -> int:
-        """Return the number of bits set in a word."""
-        return int(word).bit_count()
 
     def transpose(source: Words, start: int, target: Words, at: int, stride: int) -> None:
         """Write 64 words: bit r of target[at + e * stride] = bit e of source[start + r], for e, r in 0..63."""
