@@ -100,8 +100,11 @@ CodedPairs = dict[int, tuple[k.Int32s, CodedValues]]  # column -> what each pair
 
 
 @dataclass(slots=True)
-class _Known:
-    """A formula that was met before, and how many rows it was computed for."""
+class Known:
+    """A computed attribute, how many rows it was computed for, and its values where they are kept.
+
+    It is lasting where it asks nothing of the offer, nor of anything that may say something else later.
+    """
 
     attribute: ComputedAttribute
     is_lasting: bool
@@ -148,19 +151,14 @@ class Computing:
         self._coders: dict[str, dict[int, Coder]] = {}
         for at, coder in enumerate(coders):
             self._coders.setdefault(coder.column.attribute, {})[at] = coder
-        self._known: list[_Known] = []  # the last one used comes first
+        self._known: list[Known] = []  # the last one used comes first
 
     def coders(self, name: str) -> Mapping[int, Coder]:
         """Return the coders of an attribute's columns, by column."""
         return self._coders.get(name, {})
 
-    def properties(self, numbers: npt.NDArray[Any] | None = None) -> dict[str, Column]:
-        """Return the properties of these subscriptions, or of all."""
-        stored = self.rows.segment.properties
-        return {name: each.column if numbers is None else each.column.take(numbers) for name, each in stored.items()}
-
-    def kept(self, attribute: ComputedAttribute) -> Kept | None:
-        """Return the attribute's values, where they are kept; keep them, where that pays from now on."""
+    def of(self, attribute: ComputedAttribute) -> Known:
+        """Return what is known of an attribute; its values are kept, where that pays from now on."""
         known = self._of(attribute)
         if known.kept is None and known.is_lasting and known.computed >= self.size >= FEWEST_KEPT:
             stored = self.rows.segment.properties
@@ -169,17 +167,9 @@ class Computing:
             known.kept = Kept(self.rows, column.take(self.rows.number), self.coders(attribute.name), self.columns)
             for other in [each for each in self._known if each.kept is not None][MOST_KEPT:]:
                 other.kept, other.computed = None, 0
-        return known.kept
+        return known
 
-    def is_lasting(self, attribute: ComputedAttribute) -> bool:
-        """Return whether the attribute asks nothing of the offer, nor of anything that may say something else later."""
-        return self._of(attribute).is_lasting
-
-    def count(self, attribute: ComputedAttribute, rows: int) -> None:
-        """Remember that the attribute was computed for so many rows."""
-        self._of(attribute).computed += rows
-
-    def _of(self, attribute: ComputedAttribute) -> _Known:
+    def _of(self, attribute: ComputedAttribute) -> Known:
         # By identity: a new version of a program makes a formula that equals the old one.
         known = self._known
         for at, each in enumerate(known):
@@ -187,8 +177,8 @@ class Computing:
                 if at:
                     known.insert(0, known.pop(at))
                 return each
-        formula = attribute.formula
-        found = _Known(attribute, all(name in self.own for name in formula.names) and _is_lasting(formula.root))
+        names = attribute.formula.names
+        found = Known(attribute, all(name in self.own for name in names) and _is_lasting(attribute.formula.root))
         known.insert(0, found)
         if len(known) > MOST_REMEMBERED:
             known.pop()

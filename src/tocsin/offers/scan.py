@@ -29,13 +29,13 @@ from tocsin.language.formula_columns import Column, absent_column
 from tocsin.language.formula_vector import condition_column
 from tocsin.offers import scan_kernel as k
 from tocsin.offers.bitmaps import BitmapIndex
-from tocsin.offers.computing import CodedPairs, CodedValues, Computing, Kept, compute, given_of
+from tocsin.offers.computing import CodedPairs, CodedValues, Computing, Kept, Known, compute, given_of
 from tocsin.offers.requests import HullIndex, PropertyIndex, Requests, Rest, Rules
 from tocsin.offers.rows import TierRows
 
 if TYPE_CHECKING:
     from tocsin.index.tier import Tier
-    from tocsin.language.offer import ComputedAttribute, Offer
+    from tocsin.language.offer import Offer
     from tocsin.schema import Schema
 
 Int64s = npt.NDArray[np.int64]
@@ -140,8 +140,7 @@ class _TierIndex:
 class _Group:
     """Offers whose candidates are looked at together."""
 
-    computed: tuple[ComputedAttribute, ...]
-    kept: tuple[Kept | None, ...]
+    computed: tuple[tuple[Known, Kept | None], ...]  # each with what was kept when the scan began
     offers: list[int] = field(default_factory=list)
     rest: Sequence[Rest] = ()  # where it is one offer
 
@@ -206,10 +205,10 @@ class _Batch:
             group = together.get(key)
             rest = self.rules.rest.get(at, ())
             if group is None or rest:
-                kept = tuple(computing.kept(each) for each in offer.computed)
-                group = _Group(offer.computed, kept, [], rest)
+                known = [computing.of(each) for each in offer.computed]
+                group = _Group(tuple((each, each.kept) for each in known), [], rest)
                 groups.append(group)
-                if not rest and all(computing.is_lasting(each) for each in offer.computed):
+                if not rest and all(each.is_lasting for each in known):
                     together[key] = group
             group.offers.append(at)
         return groups
@@ -232,8 +231,8 @@ class _Batch:
                 self.several |= count > 1
                 self.lists[column] = found.offset, found.codes
         for group in self.groups:
-            for attribute in group.computed:
-                for column in self.index.computing.coders(attribute.name):
+            for known, _ in group.computed:
+                for column in self.index.computing.coders(known.attribute.name):
                     self.least[column, group.offers] = self.greatest[column, group.offers] = k.UNKNOWN
         self.codes = self.least.copy() if self.lists else self.least
         for column in self.lists:  # the number of the offer's list
@@ -253,7 +252,7 @@ class _Batch:
         for column in range(len(self.codes)):
             self._ask_column(requests, column)
         for group in self.groups:
-            for kept in group.kept:
+            for _, kept in group.computed:
                 if kept is not None and kept.accepting is not None:
                     requests.ask(np.array(group.offers), k.NO_COLUMN, kept.accepting.ctypes.data, 0)
         return requests
@@ -342,7 +341,7 @@ class _Batch:
 
     def _finished(self, group: _Group, pairs: _Pairs) -> _Pairs:
         """Return those of a group's pairs that nothing refuses, with what was computed for them."""
-        names = {attribute.name for attribute in group.computed}
+        names = {known.attribute.name for known, _ in group.computed}
         early = [each for each in group.rest if names.isdisjoint(each.condition.names)]
         self._decide_rules(early, group, pairs)
         rows = self.index.rows
@@ -363,7 +362,7 @@ class _Batch:
 
     @staticmethod
     def _with_kept(group: _Group, pairs: _Pairs, coded: CodedPairs) -> CodedPairs:
-        for kept in group.kept:
+        for _, kept in group.computed:
             if kept is not None:
                 coded |= kept.codes(pairs.position)
         return coded
@@ -380,16 +379,17 @@ class _Batch:
         """Add the computed attributes to the pairs; return what those that are not kept are in the tier's columns."""
         computing = self.index.computing
         coded: CodedPairs = {}
-        known: dict[str, Column] | None = None
+        properties: dict[str, Column] | None = None
         constants = self.offers[group.offers[0]].values  # where it is asked for, the group is one offer
-        for rank, (attribute, kept) in enumerate(group_items(group)):
+        for rank, (known, kept) in enumerate(group.computed):
+            attribute = known.attribute
             if kept is not None:
                 column = kept.take(pairs.position)
             else:
-                if known is None:
-                    known = self._properties(group, self.index.rows.number[pairs.position])
-                column = compute(attribute, {**known, **pairs.columns}, len(pairs), constants)
-                computing.count(attribute, len(pairs))
+                if properties is None:
+                    properties = self._properties(group, self.index.rows.number[pairs.position])
+                column = compute(attribute, {**properties, **pairs.columns}, len(pairs), constants)
+                known.computed += len(pairs)
                 for at, coder in computing.coders(attribute.name).items():
                     of = CodedValues(coder, column)
                     coded[at] = of.values, of
@@ -401,7 +401,9 @@ class _Batch:
     def _properties(self, group: _Group, number: k.Int32s) -> dict[str, Column]:
         """Return the properties that the group's formulas and rules mention."""
         stored = self.index.segment.properties
-        formulas = [each.formula.names for each in group.computed] + [each.condition.names for each in group.rest]
+        formulas = [known.attribute.formula.names for known, _ in group.computed] + [
+            each.condition.names for each in group.rest
+        ]
         return {name: stored[name].column.take(number) for names in formulas for name in names if name in stored}
 
     def _decide_rules(self, rest: Iterable[Rest], group: _Group, pairs: _Pairs) -> None:
@@ -454,11 +456,6 @@ class _Batch:
         }
 
 
-def group_items(group: _Group) -> Iterable[tuple[ComputedAttribute, Kept | None]]:
-    """Return the computed attributes of a group, each with what is kept of it."""
-    return zip(group.computed, group.kept, strict=True)
-
-
 class _Part:
     """The blocks of a scan that one thread does."""
 
@@ -469,7 +466,7 @@ class _Part:
         self.out = np.empty(_FIRST_ROWS + offers * ((last - first) * 64 * k.BLOCK // _ROW_SHARE), np.int32)
 
     def run(self) -> None:
-        while not k.scan(*self._arguments, self.state, self.out, self.found):
+        while not k.scan(*self._arguments, self.state, self.out, self.found):  # type: ignore[call-arg]
             larger = np.empty(2 * len(self.out), np.int32)
             larger[: self.state[2]] = self.out[: self.state[2]]
             self.out = larger
