@@ -29,7 +29,8 @@ from tocsin.language.documents import read_lines
 from tocsin.language.formula import FLOAT, INT
 from tocsin.language.semantics import decide
 from tocsin.offers import Analysis, Program, ProgramCache, Programs
-from tocsin.offers.scan import Candidates, OfferScan
+from tocsin.offers.scan import OfferScan
+from tocsin.offers.survivors import Candidates
 
 Document = dict[str, Any]
 BATCH_TURNS = 15

@@ -20,7 +20,8 @@ from tocsin.language import BoundSubscription, bind
 from tocsin.language.offer import Offer
 from tocsin.language.semantics import Verdict, decide
 from tocsin.offers import Analysis
-from tocsin.offers.scan import Candidates, OfferScan
+from tocsin.offers.scan import OfferScan
+from tocsin.offers.survivors import Candidates
 
 Answer = tuple[str | None, dict[str, Any]]  # why it failed (None: it matched), and the computed values
 
