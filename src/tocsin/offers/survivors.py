@@ -271,6 +271,11 @@ class Survivors:
             position = np.concatenate([nothing, *(pairs.position for pairs in done)])[order]
             reason = np.concatenate([nothing, *(pairs.reason for pairs in done)])[order]
             columns = {name: column.take(order) for name, column in self._joined_columns(done).items()}
+        for name, domain in {
+            each.attribute.name: each.attribute.domain for one in self.computed for each, _ in one
+        }.items():
+            if name not in columns:  # no candidate's offer computes it
+                columns[name] = absent_column(domain, len(offer))
         rows = self.rows
         return Candidates(offer, rows.number[position], rows.row[position], columns, reason, list(self.reasons))
 
