@@ -16,6 +16,7 @@ import numpy.typing as npt
 from tocsin.index.jit import kernel
 from tocsin.index.layout import Section
 from tocsin.index.segment import FOREVER
+from tocsin.matching.columnar.checks import SourceChecks
 
 if TYPE_CHECKING:
     from tocsin.index.coded_batch import CodedBatch
@@ -157,9 +158,12 @@ class _Verdicts:
         return chunk._replace(offset=offset, numbers=numbers[keep])
 
     def _ask(self, checks: npt.NDArray[np.int32], events: Int64s) -> npt.NDArray[np.bool_]:
-        order = np.argsort(checks, kind="stable")
-        cuts = np.flatnonzero(np.diff(checks[order])) + 1
         answers = np.zeros(len(checks), np.bool_)
+        order = np.argsort(checks, kind="stable")
+        if isinstance(self.check, SourceChecks):
+            decided, answers = self.check.of_words(checks, events)
+            order = order[~decided[order]]
+        cuts = np.flatnonzero(np.diff(checks[order])) + 1
         for part in np.split(order, cuts) if len(order) else ():
             answers[part] = self._of_one_check(int(checks[part[0]]), events[part])
         return answers

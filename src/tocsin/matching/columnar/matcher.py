@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from tocsin.index.encode import EventColumns, EventObjects, EventSource
 from tocsin.index.subscription_index import ALWAYS, IndexStats, Lifetime, SubscriptionIndex
 from tocsin.language import BoundSubscription
 from tocsin.language.documents import BadLine
+from tocsin.matching.columnar.checks import SourceChecks
 from tocsin.matching.columnar.code_text import predicate_text
 from tocsin.matching.columnar.matches import Matches
 from tocsin.matching.columnar.near_misses import near_misses
@@ -141,8 +141,8 @@ class ColumnarMatcher(Matcher):
         found: list[npt.NDArray[Any]] = []
         _, readers, dictionary = self._current()
         for reader in readers:
-            batch = reader.tier.encoder.encode_one(event, *as_of)
-            found.append(reader.ids(reader.matcher().match_one(batch, partial(reader.checks.hold, source))))
+            batch = reader.tier.encoder.encode_one(event, *as_of, source=source)
+            found.append(reader.ids(reader.matcher().match_one(batch, SourceChecks(reader.checks, source))))
         ids = found[0] if len(found) == 1 else np.concatenate(found) if found else _NOTHING
         if dictionary is not None:
             ids = dictionary.take(ids)

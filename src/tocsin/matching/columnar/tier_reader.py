@@ -18,7 +18,7 @@ from tocsin.compile.ids import TextIds
 from tocsin.index.encode import EventSource
 from tocsin.index.layout import Section
 from tocsin.index.tier import Tier
-from tocsin.matching.columnar.checks import Checks
+from tocsin.matching.columnar.checks import Checks, SourceChecks
 from tocsin.matching.columnar.finish import finisher_of
 from tocsin.matching.columnar.gathered import Gathered, borrowed
 from tocsin.matching.columnar.matches import Matches, joined
@@ -60,9 +60,7 @@ class TierReader:
             yield from self.match_beside(coded, first, output_ids, NOTHING_BESIDE)
             return
 
-        def check(number: int, events: Int64s) -> npt.NDArray[np.bool_]:
-            return self.checks.hold(source, number, events + first)
-
+        check = SourceChecks(self.checks, source, first)
         for chunk in self.matcher().match(coded, check, output_ids):
             yield Matches(first + chunk.first, chunk.offset, self.ids(chunk.numbers))
 
