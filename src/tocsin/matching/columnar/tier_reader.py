@@ -22,6 +22,7 @@ from tocsin.matching.columnar.checks import Checks, SourceChecks
 from tocsin.matching.columnar.finish import finisher_of
 from tocsin.matching.columnar.gathered import Gathered, borrowed
 from tocsin.matching.columnar.matches import Matches, joined
+from tocsin.matching.columnar.raw_events import RawEvents
 from tocsin.matching.columnar.segment_matcher import NOTHING_BESIDE, Beside, SegmentMatcher
 from tocsin.schema import Schema
 
@@ -45,6 +46,7 @@ class TierReader:
         self.tier = tier
         self.first_number = first_number
         self.checks = Checks(tier.segment.checks, schema)
+        self._schema = schema
         self._own = threading.local()
 
     def matcher(self) -> SegmentMatcher:
@@ -53,6 +55,14 @@ class TierReader:
             self._own.matcher = SegmentMatcher(self.tier.segment)
         matcher: SegmentMatcher = self._own.matcher
         return matcher
+
+    def match_raw(self, raw: dict[str, Any]) -> npt.NDArray[np.int32] | None:
+        """Return what is told of the subscriptions that one raw event matches; None where it must go the long way."""
+        if not hasattr(self._own, "raw_events"):
+            matcher = self.matcher()
+            self._own.raw_events = RawEvents(self._schema, self.tier.encoder, matcher, self.ids_of_rows)
+        events: RawEvents = self._own.raw_events
+        return events.match(raw)
 
     def match(self, coded: CodedBatch, source: EventSource, first: int, output_ids: int) -> Iterator[Matches]:
         """Yield the matches of coded events, the first of which is event `first` of the source."""
