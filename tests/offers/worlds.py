@@ -20,7 +20,7 @@ from tocsin.schema import (
     TypeAttribute,
     Union,
 )
-from tocsin.symmetric import Program, Programs
+from tocsin.offers import Program, Programs
 
 Random = stdlib_random.Random
 
