@@ -1,4 +1,4 @@
-"""Random markets: a schema with a union, subscribers, offers with rules and dynamic attributes, and programs."""
+"""Random markets: a schema with a union, subscribers, offers with rules and computed attributes, and programs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tests.language.formulas import FLOATS, FOLDED, INTS, KIND, POINTS, SIZE, TE
 from tocsin.errors import FormulaFailed
 from tocsin.language.formula import BOOLEAN, FLOAT, INT, TEXT
 from tocsin.language.literals import render_literal
+from tocsin.offers import Program, Programs
 from tocsin.schema import (
     BooleanDomain,
     EventType,
@@ -20,7 +21,6 @@ from tocsin.schema import (
     TypeAttribute,
     Union,
 )
-from tocsin.offers import Program, Programs
 
 Random = stdlib_random.Random
 
@@ -49,23 +49,28 @@ PERSON = {
     "name": "text",
     "born": "time",
 }
+CLUB = {"age": "int", "years": "int", "rank": "size"}
 MARKET = Schema(
     {domain.name: domain for domain in DOMAINS},
-    EVENT | PERSON,
+    EVENT | PERSON | CLUB,
     {
         "offer": EventType(
             "offer", tuple(TypeAttribute(name, mandatory=False, multiple=name == "tags") for name in EVENT)
         ),
         "person": EventType("person", tuple(TypeAttribute(name, mandatory=False) for name in PERSON)),
+        "member": EventType("member", tuple(TypeAttribute(name, mandatory=False) for name in CLUB)),
+        "notice": EventType(
+            "notice", (TypeAttribute("title", multiple=True, mandatory=False), TypeAttribute("price", mandatory=False))
+        ),
     },
-    unions={"market": Union("market", "offer", "person")},
+    unions={"market": Union("market", "offer", "person"), "club": Union("club", "offer", "member")},
 )
 SMALL = [0, 1, 2, 3, 7, 40, -1]
 _VALUES: dict[str, list[Any]] = {
     **{"price": [0, 1, 2.5, 40, 900, 700], "count": SMALL, "fee": [0, 1, 40], "title": TEXTS, "label": TEXTS},
     **{"size": list(SIZE.values), "kind": ["x", "y", "z", "w"], "open": [True, False], "ends": TIMES, "place": POINTS},
     **{"name": TEXTS, "tags": TEXTS, "age": [*SMALL, *INTS], "years": SMALL, "budget": FLOATS, "city": TEXTS},
-    **{"shirt": list(SIZE.values), "born": TIMES},
+    **{"shirt": list(SIZE.values), "born": TIMES, "rank": list(SIZE.values)},
 }
 _NUMERIC = {"price", "count", "fee", "age", "years", "budget"}
 
@@ -110,7 +115,9 @@ def _predicate(random: Random, name: str) -> str:
         return f"kind {random.choice(['=', 'kind of'])} {_value(random, name)}"
     if name in ("title", "label", "city", "name") and random.random() < 0.4:
         return f"{name} starts with {_value(random, name)}"
-    if name in ("size", "shirt") and random.random() < 0.5:
+    if name in ("title", "label") and random.random() < 0.3:
+        return f"{name} {random.choice(['contains', 'like'])} {_word(random)}"
+    if name in ("size", "shirt", "rank") and random.random() < 0.5:
         return f"{name} >= {_value(random, name)}"
     return _equality(random, name)
 
@@ -149,15 +156,26 @@ def _condition(random: Random, names: list[str], depth: int) -> str:
 
 
 def random_subscription(random: Random) -> str:
-    """Return a subscription with properties; its conditions are about both sides."""
-    names = [*EVENT, *EVENT, "age", "years", "budget", "city"]
-    parts = [_condition(random, names, 2) for _ in range(random.randint(0, 3))]
-    properties = ", ".join(f"{name} = {_value(random, name)}" for name in PERSON if random.random() < 0.85)
-    text = "offer" + (f" where {' and '.join(parts)}" if parts else "")
-    return f"{text} with {properties}" if properties else text
+    """Return a subscription with properties; its conditions are predicates on the offer."""
+    parts = [_predicates(random, list(EVENT), 2) for _ in range(random.randint(0, 3))]
+    who = {**PERSON, "rank": "size"}
+    properties = ", ".join(f"{name} = {_value(random, name)}" for name in who if random.random() < 0.8)
+    text = random.choice(["offer", "offer", "offer", "offer, notice", "notice"])
+    text += f" where {' and '.join(parts)}" if parts else ""
+    return f"{text} with {properties}" if properties and "notice" not in text else text
 
 
-_DYNAMIC = {
+def _predicates(random: Random, names: list[str], depth: int) -> str:
+    shape = random.random()
+    if depth and shape < 0.35:
+        parts = [_predicates(random, names, depth - 1) for _ in range(random.randint(2, 3))]
+        return "(" + f" {random.choice(['and', 'or'])} ".join(parts) + ")"
+    if depth and shape < 0.45:
+        return f"not ({_predicates(random, names, depth - 1)})"
+    return _predicate(random, random.choice(names))
+
+
+_COMPUTED = {
     "price": [
         "case when years > 3 then 900 else 700 end",
         "age / years",
@@ -167,17 +185,18 @@ _DYNAMIC = {
         "budget * 2 - age",
         "case when city = 'a' then years end",
     ],
-    "count": ["program('drawn', years)", "years * 2", "years / 2", "age"],
+    "count": ["program('drawn', years)", "years * 2", "years / 2", "age", "case when price > 3 then 1 else years end"],
     "title": ["city", "case when age > 3 then 'a' else city end"],
     "fee": ["budget", "years * 0.1"],
     "size": ["shirt", "case when years > 2 then 'L' else 'S' end"],
     "ends": ["born"],
+    "label": ["case when price > 40 then city else title end", "title"],
 }
 
 
 def random_offer(random: Random) -> dict[str, Any]:
-    """Return an offer with rules about both sides and some dynamic attributes."""
-    dynamic = {name: random.choice(texts) for name, texts in _DYNAMIC.items() if random.random() < 0.25}
+    """Return an offer with rules about both sides and some computed attributes."""
+    dynamic = {name: random.choice(texts) for name, texts in _COMPUTED.items() if random.random() < 0.25}
     event: dict[str, Any] = {}
     for name in EVENT:
         if name not in dynamic and random.random() < 0.8:
@@ -186,10 +205,11 @@ def random_offer(random: Random) -> dict[str, Any]:
         event["tags"] = random.sample(TEXTS, 2)
     if random.random() < 0.1 and "price" not in dynamic:
         event["price"] = 0.1
-    names = [*PERSON, *PERSON, "price", "count", "title"]
+    names = [*PERSON, *PERSON, "rank", "price", "count", "title"]
     rules = [_condition(random, names, 2) for _ in range(random.randint(0, 2))]
     if random.random() < 0.2:
         rules.append("program('grown', years)")
     if random.random() < 0.4:
-        rules.append(_predicate(random, random.choice(["age", "years", "city", "shirt"])))
+        rules.append(_predicate(random, random.choice(["age", "years", "city", "shirt", "rank"])))
+    event["event_type"] = random.choice(["offer", "offer", ["offer", "notice"]])
     return {"event": event, "rules": rules, "dynamic": dynamic}

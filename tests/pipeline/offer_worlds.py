@@ -1,6 +1,6 @@
 """A store with a market of offers and subscribers, changed by a broker while the pipeline matches, and its oracle.
 
-The oracle asks symmetric/semantics.py about every pair of an offer and a live subscription when the offer is published.
+The oracle asks language/semantics.py about every pair of an offer and a live subscription when the offer is published.
 """
 
 from __future__ import annotations
@@ -14,20 +14,17 @@ import pyarrow as pa
 
 from tests.symmetric.worlds import MARKET, random_offer, random_subscription
 from tocsin.broker import Broker
-from tocsin.broker.offers import OfferDesk
-from tocsin.language import BoundSubscription, bind, evaluate, parse
+from tocsin.broker.offers import OfferAdmission
+from tocsin.language import BoundSubscription, bind
+from tocsin.language.explain import plain_values
+from tocsin.language.semantics import decide
+from tocsin.offers.program_files import open_programs
 from tocsin.pipeline.match_source import StoreMatchReader
 from tocsin.pipeline.store_sink import Stored, store_batch
 from tocsin.pipeline.store_source import SeqRange
-from tocsin.schema import EVENT_TYPE
+from tocsin.schema import EVENT_TYPE, Event
 from tocsin.store.notifications import all_blocks
-from tocsin.symmetric import Offer, decide
-from tocsin.symmetric.explain import plain
-from tocsin.symmetric.program_files import open_programs
-from tocsin.symmetric.subscriber import Subscriber, bind_subscriber
-from tocsin.symmetric.unions import meetings
 
-MEETING = meetings(MARKET)["offer"]
 PROGRAMS = """
 [programs.tariff]
 version = {version}
@@ -73,19 +70,20 @@ def write_programs(place: Path, version: int) -> None:
 class OfferWorld:
     """A market; `expected` and `failing` are what should come of it."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, engine: str = "columnar") -> None:
+        self.engine = engine
         self.random = random.Random(seed)
         self.programs = folder / "programs.toml"
         self.version = 1
         write_programs(self.programs, 1)
         self.store = str(folder / "market.db")
         self.broker = self._open()
-        self.live: dict[int, Subscriber | BoundSubscription] = {}
+        self.live: dict[int, BoundSubscription] = {}
         self.expected: dict[tuple[int, int], dict[str, Any]] = {}  # (seq, subscription) -> values
         self.failing: dict[int, dict[int, str]] = {}  # seq -> subscription -> reason
 
     def _open(self) -> Broker:
-        self._desk = OfferDesk(open_programs(self.programs))
+        self._admission = OfferAdmission(open_programs(self.programs))
         return Broker.open(self.store, schema=MARKET, matching="pipeline", programs=self.programs, sweep=False)
 
     def next_version(self) -> None:
@@ -100,8 +98,7 @@ class OfferWorld:
             plain_one = self.random.random() < 0.15
             text = f"count < {self.random.randrange(10)}" if plain_one else random_subscription(self.random)
             receipt = self.broker.subscribe(text, owner=f"owner-{self.random.randrange(4)}")
-            bound = bind(parse(text), MARKET) if plain_one else bind_subscriber(receipt.id, text, MEETING)
-            self.live[receipt.id] = bound
+            self.live[receipt.id] = bind(text, MARKET)
 
     def unsubscribe(self, count: int) -> None:
         for id in self.random.sample(sorted(self.live), min(count, len(self.live))):
@@ -118,20 +115,16 @@ class OfferWorld:
             receipt = self.broker.publish(document["event"] if is_plain else document)
             assert receipt.met is None
             if is_plain:
-                self._expect(receipt.seq, Offer(None, MARKET.admit(document["event"]), (), ()), is_offer=False)
+                self._expect(receipt.seq, MARKET.admit(document["event"]), is_offer=False)
             else:
-                self._expect(receipt.seq, self._desk.analyse(document, MARKET), is_offer=True)
+                self._expect(receipt.seq, self._admission.analyse(document, MARKET), is_offer=True)
 
-    def _expect(self, seq: int, offer: Offer, *, is_offer: bool) -> None:
-        for id, one in self.live.items():
-            if isinstance(one, BoundSubscription):  # sees the static attributes, and no offer that has rules
-                if not offer.rules and evaluate(one, offer.event):
-                    self.expected[seq, id] = {}
-                continue
-            verdict = decide(offer, one, MEETING)
+    def _expect(self, seq: int, event: Event, *, is_offer: bool) -> None:
+        for id, subscription in self.live.items():
+            verdict = decide(subscription, event)
             if verdict.matched:
-                values = {name: plain(value) for name, value in verdict.values.items() if value is not None}
-                self.expected[seq, id] = values
+                values = {name: value for name, value in verdict.computed.items() if value is not None}
+                self.expected[seq, id] = plain_values(values)
             elif verdict.failure is not None and is_offer:  # no letters for plain events: there is no end of them
                 self.failing.setdefault(seq, {})[id] = verdict.failure
 
@@ -143,7 +136,7 @@ class OfferWorld:
 
     def read(self, after_seq: int, through_seq: int) -> pa.Table:
         """Return what a worker makes of a stretch of the log."""
-        reader = StoreMatchReader({"store": self.store, "programs": str(self.programs)})
+        reader = StoreMatchReader({"store": self.store, "engine": self.engine, "programs": str(self.programs)})
         return pa.Table.from_batches(list(reader.read(SeqRange(after_seq, after_seq, through_seq))))
 
     def match(self, after_seq: int | None = None) -> Stored:

@@ -15,7 +15,7 @@ pytest.importorskip("pyspark")
 
 from tests.pipeline.offer_worlds import OfferWorld
 from tocsin.broker import Broker
-from tocsin.broker.offers import OfferDesk
+from tocsin.broker.offers import OfferAdmission
 from tocsin.pipeline.ingest import Incoming, ingest
 from tocsin.pipeline.match_source import StoreMatchReader
 from tocsin.pipeline.notification_rows import NotificationRows
@@ -64,9 +64,9 @@ def write(place: Path, version: int, function: str) -> str:
 # --- without Spark: what workers and the driver run ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_workers_match_random_offers_and_churn_as_the_definition_says(tmp_path: Path, seed: int) -> None:
-    world = OfferWorld(tmp_path, seed)
+@pytest.mark.parametrize(("seed", "engine"), [*((seed, "columnar") for seed in range(4)), (4, "definition")])
+def test_workers_match_random_offers_and_churn_as_the_definition_says(tmp_path: Path, seed: int, engine: str) -> None:
+    world = OfferWorld(tmp_path, seed, engine)
     world.subscribe(12)
     for lap in range(4):
         world.churn(5)
@@ -159,9 +159,9 @@ def test_offers_from_outside_are_stored_once_and_matched(tmp_path: Path) -> None
     with Broker.open(place, schema=SCHEMA, matching="pipeline") as broker:
         broker.subscribe(BOB, owner="bob")
         for expected in (1, 0):
-            done = ingest(broker.store, "files", incoming, desk=OfferDesk())
+            done = ingest(broker.store, "files", incoming, offers=OfferAdmission())
             assert done.events == expected
-        assert [one.event["price"] for one in broker.matchmaking.query(BOB)] == [480]
+        assert [one.event["price"] for one in broker.held_offers.query(BOB)] == [480]
         assert broker.match_backlog() == 1
         assert told(broker, "bob") == [480]
         (letter,) = broker.dead_letters()

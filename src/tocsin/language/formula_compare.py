@@ -44,12 +44,12 @@ def predicate_column(predicate: Predicate, column: Column, *, negated: bool) -> 
         held: Bools = ~column.absent & (arrays != negated)
         return held
     column = coded(column)
-    if op is Op.EQ and is_told_apart_by_value(domain):
+    if op is Op.EQ and is_told_apart_by_value(domain) and not column.several:
         same = np.array([member == predicate.operand for member in column.members or ()], np.bool_)
         equal: Bools = ~column.absent & (same[column.values] != negated)
         return equal
     answers = [
-        predicate_holds(predicate, None if member is None else (member,), negated=negated)
+        predicate_holds(predicate, member if column.several or member is None else (member,), negated=negated)
         for member in column.members or ()
     ]
     truth = np.array(answers, np.bool_)

@@ -203,7 +203,7 @@ class Asked:
             known = len(evaluation.evaluated)
             if condition.is_decided_by_members and evaluation.failures.keys().isdisjoint(condition.predicates):
                 return HOLDS
-            situation = Situation(values, partial(self._found, evaluation), failed)
+            situation = Situation(values, partial(self.found, evaluation), failed)
             try:
                 found = satisfying(condition.node, situation)
             except FormulaFailed as error:
@@ -212,7 +212,8 @@ class Asked:
                 self.evaluations += len(evaluation.evaluated) - known
             return HOLDS if {} in found else tuple(found) or None
 
-    def _found(self, evaluation: EventEvaluation, call: OperatorCall) -> Sequence[Substitution]:
+    def found(self, evaluation: EventEvaluation, call: OperatorCall) -> Sequence[Substitution]:
+        """Return what an operator finds for an event, asked once; raises FormulaFailed. To be called with the lock."""
         pattern, names = self._pattern(call)
         number = self.predicates.number(pattern)
         evaluation.statistics = self.predicates.grown_statistics()

@@ -13,15 +13,16 @@ from collections.abc import Sequence
 
 from tocsin.broker.core import Core
 from tocsin.broker.indexes import folder_of, open_index
-from tocsin.broker.offer_outcomes import OfferOutcome, outcomes_of
-from tocsin.broker.offers import OfferDesk, OfferEvent
+from tocsin.broker.offers import OfferAdmission, PublishedOffer
+from tocsin.broker.outcomes import Outcome, outcomes_of
 from tocsin.broker.settings import BrokerSettings
+from tocsin.matching.inquiry import Inquiry
+from tocsin.offers.program_files import ProgramsFile
 from tocsin.operators.registries import open_registry
 from tocsin.pipeline.stores import open_store
 from tocsin.schema import Event, Schema
 from tocsin.store.notifications import Matches
 from tocsin.store.offers import documents_between
-from tocsin.symmetric.program_files import ProgramsFile
 
 WORTH_SAVING = 1_000  # subscriptions
 STALE_SEQS = 20_000
@@ -42,9 +43,9 @@ class Follower:
         programs: str | None = None,
     ) -> None:
         store, registry, self._programs = open_store(place), open_registry(operators), ProgramsFile(programs)
-        desk = OfferDesk(self._programs)
-        live = open_index(store, engine, folder, registry, programs=desk.programs, read_only=True)
-        self._core = Core(store, live, BrokerSettings(), registry, desk)
+        offers = OfferAdmission(self._programs, registry)
+        live = open_index(store, engine, folder, registry, programs=offers.programs, read_only=True)
+        self._core = Core(store, live, BrokerSettings(), registry, offers)
         self._core.refresh()
 
     @property
@@ -69,27 +70,34 @@ class Follower:
         """Know everything that is acknowledged now."""
         self._core.refresh()
 
-    def match(self, seqs: Sequence[int], arrivals_us: Sequence[int], events: Sequence[Event]) -> Matches:
-        """Return the matches of events as of their seqs and arrivals."""
+    def match(
+        self,
+        seqs: Sequence[int],
+        arrivals_us: Sequence[int],
+        events: Sequence[Event],
+        inquiry: Inquiry | None = None,
+    ) -> Matches:
+        """Return the matches of events as of their seqs and arrivals; the inquiry is told what else is found out."""
         with self._core.lock:
-            return self._core.live.match(seqs, arrivals_us, events)
+            return self._core.live.match(seqs, arrivals_us, events, inquiry)
 
-    def match_offers(
+    def outcomes(
         self, seqs: Sequence[int], arrivals_us: Sequence[int], events: Sequence[Event]
-    ) -> tuple[Matches, list[OfferOutcome]]:
-        """Return the same, and what came of the offers among the events."""
+    ) -> tuple[Matches, list[Outcome]]:
+        """Return the same, and what is told beside events, and what failed."""
+        inquiry = Inquiry()
         with self._core.lock:
-            matches = self._core.live.match(seqs, arrivals_us, events)
-            return matches, outcomes_of(self._core.live, seqs, arrivals_us, events, matches)
+            matches = self._core.live.match(seqs, arrivals_us, events, inquiry)
+            return matches, outcomes_of(self._core.live, seqs, arrivals_us, events, matches, inquiry)
 
     def offers_between(self, first_seq: int, last_seq: int) -> dict[int, bytes]:
         """Return seq -> document of the events in a stretch of the log that are offers."""
         with self._core.store.read() as connection:
             return documents_between(connection, first_seq, last_seq)
 
-    def admit_offer(self, document: bytes) -> OfferEvent:
+    def admit_offer(self, document: bytes) -> PublishedOffer:
         """Return an offer of the store, bound to the programs of now; raises EventRejected."""
-        return self._core.desk.admit_stored(document, self.schema)
+        return self._core.offers.admit_stored(document, self.schema)
 
     def cache_counts(self) -> tuple[int, int]:
         """Return how often this process found a program's result in its cache, and how often not."""
@@ -107,7 +115,7 @@ def follower_of(
     """Return this process's follower of a store, made when it is first asked for.
 
     `operators` names those that subscriptions may call, as operators/registries.py has it, and `programs` the file of
-    those that offers may (symmetric/program_files.py): each worker makes its own, and has its own cache of results.
+    those that offers may (offers/program_files.py): each worker makes its own, and has its own cache of results.
     """
     key = (os.getpid(), place, operators, programs)
     with _guard:

@@ -1,8 +1,8 @@
 """Ingest: events from outside (files, Kafka) into the store's log, each once however often it comes.
 
 Every event has a key made from where it comes from (topic, partition and offset; file, content and occurrence; or an
-id that it carries). An event may be an offer. The key is kept as an idempotency key of the publisher `pipeline:<name>`, in the transaction that
-stores the event, so a replayed batch, a lost checkpoint or a file read twice stores nothing again.
+id that it carries). An event may be an offer. The key is kept as an idempotency key of the publisher `pipeline:<name>`,
+in the transaction that stores the event, so a replayed batch, a lost checkpoint or a file read twice stores nothing again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from sqlalchemy import select
 
 from tocsin.broker.admission import Admitted, Rejected, admit_all
-from tocsin.broker.offers import OfferDesk, OfferEvent
+from tocsin.broker.offers import OfferAdmission, PublishedOffer
 from tocsin.broker.publishing import violation_parts
 from tocsin.broker.receipts import PublishReceipt
 from tocsin.broker.settings import BrokerSettings
@@ -58,11 +58,12 @@ def ingest(
     *,
     wait_for_schema_seconds: float = 0.0,
     settings: BrokerSettings | None = None,
-    desk: OfferDesk | None = None,
+    offers: OfferAdmission | None = None,
 ) -> Ingested:
     """Store events in the log, and what is no event in the dead letters; in one transaction.
 
-    Offers are judged by the desk, with its programs; without one there are none. An event for a version of the schema that the store does not have waits for it so long, then it is a dead letter.
+    `offers` judges those, with its programs; without it there are none. An event for a version of the schema that the
+    store does not have waits for it so long, then it is a dead letter.
     """
     _wait_for_schema(store, incoming, wait_for_schema_seconds)
     most_bytes = (settings or BrokerSettings()).event_bytes
@@ -72,7 +73,7 @@ def ingest(
         schema = _schema(transaction)
         known = _known_keys(transaction, publisher, list(distinct))
         new = [one for key, one in distinct.items() if key not in known]
-        items = _judge(new, schema, most_bytes, desk)
+        items = _judge(new, schema, most_bytes, offers)
         dead = _store(transaction, publisher, schema, new, items)
         reach("pipeline.before-sink-commit")
     return Ingested(len(new) - dead, dead, len(incoming) - len(new))
@@ -117,9 +118,9 @@ def _known_keys(transaction: Transaction, publisher: str, keys: list[str]) -> se
 
 
 def _judge(
-    new: Sequence[Incoming], schema: Schema, most_bytes: int, desk: OfferDesk | None
+    new: Sequence[Incoming], schema: Schema, most_bytes: int, offers: OfferAdmission | None
 ) -> list[Admitted | Rejected]:
-    items = admit_all([one.body for one in new], schema, most_bytes, desk)
+    items = admit_all([one.body for one in new], schema, most_bytes, offers)
     for at, one in enumerate(new):
         if one.schema_version is not None and one.schema_version > schema.version:
             why = f"it was made for version {one.schema_version} of the schema; the store has {schema.version}"
@@ -142,7 +143,7 @@ def _store(
     for at, (one, item, id) in enumerate(zip(new, items, ids, strict=True)):
         if isinstance(item, Admitted):
             good.append((first + at, id, item.body))
-            if isinstance(item.event, OfferEvent):
+            if isinstance(item.event, PublishedOffer):
                 ends_us = transaction.now_us + item.event.ttl_us
                 offers.append(StoredOffer(first + at, publisher, ends_us, item.event.document))
             receipt = PublishReceipt(first + at, id_text(id))

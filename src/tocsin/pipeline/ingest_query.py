@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from tocsin.broker.offers import OfferDesk
+from tocsin.broker.offers import OfferAdmission
+from tocsin.offers.program_files import ProgramsFile
+from tocsin.operators.registries import open_registry
 from tocsin.pipeline.crash import reach
 from tocsin.pipeline.ingest import Incoming, ingest, occurrence_keys
 from tocsin.pipeline.meter import BatchReport, Meter
 from tocsin.pipeline.stores import open_store
-from tocsin.symmetric.program_files import ProgramsFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,17 +30,18 @@ def start_ingest_query(
     meter: Meter,
     wait_for_schema_seconds: float = 0.0,
     until_idle: bool = False,
+    operators: str | None = None,
     programs: str | None = None,
 ) -> StreamingQuery:
-    """Start storing what a source of sources.py brings; offers among it are judged with the programs of a file."""
-    desk = OfferDesk(ProgramsFile(programs))
+    """Start storing what a source of sources.py brings; offers among it may call operators, and programs of a file."""
+    offers = OfferAdmission(ProgramsFile(programs), open_registry(operators))
 
     def store_events(rows: DataFrame, batch: int) -> None:
         reach("pipeline.after-offsets")
         started = time.perf_counter()
         events = incoming_of(rows.toArrow())
         reach("pipeline.before-sink")
-        done = ingest(open_store(store), name, events, wait_for_schema_seconds=wait_for_schema_seconds, desk=desk)
+        done = ingest(open_store(store), name, events, wait_for_schema_seconds=wait_for_schema_seconds, offers=offers)
         reach("pipeline.after-sink")
         meter.record(BatchReport(NAME, batch, 0, 0, done.dead_letters, time.perf_counter() - started))
 

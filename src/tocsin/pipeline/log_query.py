@@ -42,7 +42,7 @@ class LogQuery:
     until_idle: bool = False  # end when everything that is there is matched
     start: str = "matched"  # where a query without a checkpoint begins: a seq, or after what has been matched
     operators: str | None = None  # those that subscriptions may call: see operators/registries.py
-    programs: str | None = None  # those that offers may call: a file, see symmetric/program_files.py
+    programs: str | None = None  # those that offers may call: a file, see offers/program_files.py
 
 
 def read_log(spark: SparkSession, query: LogQuery, *, start: str | None = None) -> DataFrame:

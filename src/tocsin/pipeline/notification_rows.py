@@ -2,20 +2,21 @@
 
 Their ids are those of the store: a hash of event and subscription, the same on every retry, so that a reader of an
 at-least-once sink (Kafka) can leave out what it has. Where the event is an offer, `event` has the values that were
-computed for this subscription, and `computed` names them.
+computed for this subscription, and `computed` names them. Where the subscription has variables, `bindings` has the values
+that satisfied it, as a JSON array of objects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from tocsin.broker.times import id_text
 from tocsin.store.notifications import notification_id
-from tocsin.store.offers import ValueBlock, decode_values
+from tocsin.store.offers import NOTHING_BESIDE, Beside, ValueBlock, decode_values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 SCHEMA = (
     "id string, seq long, event_id string, subscription long, owner long, arrival timestamp, event string, "
-    "computed array<string>"
+    "computed array<string>, bindings string"
 )
 ROWS_AT_ONCE = 20_000
 
@@ -45,7 +46,7 @@ class NotificationRows:
                 rows = batch.take(parents[part])
                 events, chosen = rows.column("event_id").to_pylist(), subscriptions[part]
                 ids = [notification_id(event, id) for event, id in zip(events, chosen.to_pylist(), strict=True)]
-                bodies, computed = _told(rows, chosen)
+                bodies, computed, bindings = _told(rows, chosen)
                 yield pa.RecordBatch.from_pydict(
                     {
                         "id": pa.array([id_text(id) for id in ids]),
@@ -56,30 +57,37 @@ class NotificationRows:
                         "arrival": rows.column("arrival_us").cast(pa.timestamp("us", "UTC")),
                         "event": bodies,
                         "computed": computed,
+                        "bindings": bindings,
+                        "bindings": bindings,
                     }
                 )
 
 
-def _told(rows: pa.RecordBatch, subscriptions: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return the events as the subscriptions are told them, and which of their attributes were computed."""
+def _told(rows: pa.RecordBatch, subscriptions: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """Return the events as the subscriptions are told them, which attributes were computed, and the values of variables."""
     import pyarrow as pa
 
     bodies, blocks = rows.column("body"), rows.column("values")
     names: list[list[str]] = [[] for _ in range(rows.num_rows)]
+    bindings: list[str | None] = [None] * rows.num_rows
+    bindings: list[str | None] = [None] * rows.num_rows
     if blocks.null_count < rows.num_rows:
         bodies = bodies.to_pylist()
-        read: dict[int, dict[int, dict[str, Any]]] = {}  # by seq and subscription
+        read: dict[int, dict[int, Beside]] = {}  # by seq and subscription
         told = zip(rows.column("seq").to_pylist(), subscriptions.to_pylist(), blocks.to_pylist(), strict=True)
         for at, (seq, subscription, packed) in enumerate(told):
             if packed is None:
                 continue
             if seq not in read:
-                read[seq] = {id: values for block in _read_values(packed) for id, values in decode_values(block.body)}
-            if values := read[seq].get(subscription):
-                bodies[at] = msgspec.json.encode(msgspec.json.decode(bodies[at]) | values).decode()
-                names[at] = list(values)
+                read[seq] = {id: beside for block in _read_values(packed) for id, beside in decode_values(block.body)}
+            beside = read[seq].get(subscription, NOTHING_BESIDE)
+            if beside.values:
+                bodies[at] = msgspec.json.encode(msgspec.json.decode(bodies[at]) | beside.values).decode()
+                names[at] = list(beside.values)
+            if beside.bindings:
+                bindings[at] = msgspec.json.encode(beside.bindings).decode()
         bodies = pa.array(bodies, pa.string())
-    return bodies, pa.array(names, pa.list_(pa.string()))
+    return bodies, pa.array(names, pa.list_(pa.string())), pa.array(bindings, pa.string())
 
 
 _read_values = msgspec.msgpack.Decoder(list[ValueBlock]).decode

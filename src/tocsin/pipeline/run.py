@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tocsin.errors import NotSupported, SchemaError, TocsinError
+from tocsin.offers.program_files import open_programs
 from tocsin.pipeline.checkpoints import claim_checkpoint
 from tocsin.pipeline.followers import save_for_workers
 from tocsin.pipeline.ingest_query import start_ingest_query
@@ -31,7 +32,6 @@ from tocsin.pipeline.sources import FileSource, KafkaSource, read_files, read_ka
 from tocsin.pipeline.stores import open_store
 from tocsin.schema import Schema
 from tocsin.store import Store, schema_history
-from tocsin.symmetric.program_files import open_programs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -182,6 +182,7 @@ class Pipeline:
             meter=self.meter,
             wait_for_schema_seconds=settings.wait_for_schema_seconds,
             until_idle=settings.until_idle,
+            operators=settings.operators,
             programs=self._programs,
         )
 

@@ -2,8 +2,8 @@
 
 MatchStored gives one row an event: its seq, the subscriptions that it reaches with their owners, or why it is a dead
 letter; for sinks other than the store. BlocksStored gives one row a stretch of events, with their matches as the store
-keeps them: the JVM carries them to the driver as bytes, instead of number by number. Offers are matched with the
-subscriptions' properties here too; what they computed goes along in the store's form.
+keeps them: the JVM carries them to the driver as bytes, instead of number by number. What subscriptions are told beside
+events (values of variables, and of what offers compute) goes along in the store's form.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from tocsin.broker.admission import admit_stored
-from tocsin.broker.offer_outcomes import OfferOutcome
+from tocsin.broker.outcomes import Outcome
 from tocsin.errors import TocsinError
 from tocsin.pipeline.crash import reach
 from tocsin.pipeline.followers import Follower, follower_of
@@ -49,7 +49,7 @@ class MatchStored:
     index: str | None = None  # the folder of the store's index, where it is not beside it
     with_body: bool = False  # a dead letter always carries its body
     operators: str | None = None  # those that subscriptions may call: see operators/registries.py
-    programs: str | None = None  # those that offers may call: a file, see symmetric/program_files.py
+    programs: str | None = None  # those that offers may call: a file, see offers/program_files.py
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         follower = follower_of(self.store, self.engine, self.index, self.operators, self.programs)
@@ -139,10 +139,10 @@ def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 @dataclass(slots=True)
 class MatchedPart:
-    """What matching a part of the log gave: matches, what came of offers, and why which events are dead letters."""
+    """What matching a part of the log gave: matches, what is told beside events, and why which are dead letters."""
 
     matches: Matches
-    outcomes: list[OfferOutcome] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
     reasons: dict[int, str] = field(default_factory=dict)  # by position
 
 
@@ -185,7 +185,7 @@ def _match_each(
         return MatchedPart(*_match_some(follower, seqs, arrivals, events, chosen), reasons)
     except (TocsinError, ArithmeticError, ValueError, TypeError, LookupError):
         parts: list[Matches] = []
-        outcomes: list[OfferOutcome] = []
+        outcomes: list[Outcome] = []
         for at in chosen:  # one by one, to find the one that it cannot do
             try:
                 matches, met = _match_some(follower, seqs, arrivals, events, [at])
@@ -199,7 +199,7 @@ def _match_each(
 
 def _match_some(
     follower: Follower, seqs: Sequence[int], arrivals: Sequence[int], events: dict[int, Event], chosen: list[int]
-) -> tuple[Matches, list[OfferOutcome]]:
-    return follower.match_offers(
+) -> tuple[Matches, list[Outcome]]:
+    return follower.outcomes(
         [seqs[at] for at in chosen], [arrivals[at] for at in chosen], [events[at] for at in chosen]
     )

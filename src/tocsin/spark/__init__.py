@@ -9,10 +9,8 @@ Pure functions from DataFrames to DataFrames, batch and streaming. docs/spark.md
 
 from tocsin.pipeline.backfill import Backfill, backfill, compare
 from tocsin.pipeline.match import explain_match, match
-from tocsin.pipeline.match_operators import match_with_operators
 from tocsin.pipeline.session import session, start_session
 from tocsin.pipeline.subscription_folder import remove_from_folder, write_folder
-from tocsin.pipeline.symmetric import match_symmetric
 from tocsin.pipeline.validate import Validated, validate
 from tocsin.pipeline.write_matches import Written, write_matches
 
@@ -24,8 +22,6 @@ __all__ = [
     "compare",
     "explain_match",
     "match",
-    "match_symmetric",
-    "match_with_operators",
     "remove_from_folder",
     "session",
     "start_session",

@@ -1,16 +1,20 @@
-"""The operator matcher gives the answer of the definition, and evaluates nothing twice."""
+"""Subscriptions that call operators: the answer of the definition, and no operator asked twice."""
 
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
+from random import Random
 
 import pytest
 
 from tests.operators.generated import World
 from tocsin.errors import DuplicateSubscription, UnknownSubscription
-from tocsin.language.operator_semantics import evaluate_with
+from tocsin.index.index_folder import IndexFolder
+from tocsin.language import BoundSubscription, evaluate
+from tocsin.matching.inquiry import Failure
+from tocsin.matching.matcher import Matcher
 from tocsin.operators.operator import operator
-from tocsin.operators.operator_matcher import OperatorMatcher
 from tocsin.operators.registry import Registry
 from tocsin.operators.schedules import schedule_names
 from tocsin.schema import Event
@@ -27,7 +31,7 @@ def item(price: int) -> Event:
 @pytest.mark.parametrize("seed", range(4))
 def test_the_answer_is_that_of_the_definition_whatever_the_schedule(schedule: str, seed: int) -> None:
     world = World(seed)
-    matcher = OperatorMatcher(world.schema, world.registry, schedule)
+    matcher = Matcher(world.schema, operators=world.registry, schedule=schedule)
     bound = {number: world.subscription() for number in range(60)}
     for number, subscription in bound.items():
         matcher.add(number, subscription)
@@ -35,7 +39,7 @@ def test_the_answer_is_that_of_the_definition_whatever_the_schedule(schedule: st
     for _ in range(12):
         event = world.event()
         expected = {
-            number for number, subscription in bound.items() if evaluate_with(world.registry, subscription, event)
+            number for number, subscription in bound.items() if evaluate(subscription, event, world.registry)
         }
         world.calls.clear()
         found = matcher.match(event)
@@ -48,7 +52,7 @@ def test_the_answer_is_that_of_the_definition_whatever_the_schedule(schedule: st
 
 def test_a_batch_is_answered_like_its_events_and_so_is_a_matcher_that_changed() -> None:
     world = World(77)
-    matcher = OperatorMatcher(world.schema, world.registry)
+    matcher = Matcher(world.schema, operators=world.registry)
     bound = {number: world.subscription() for number in range(40)}
     for number, subscription in bound.items():
         matcher.add(number, subscription)
@@ -63,7 +67,7 @@ def test_a_batch_is_answered_like_its_events_and_so_is_a_matcher_that_changed() 
     found = matcher.match_batch(events)
     assert [set(ids) for ids in found] == [set(matcher.match(event)) for event in events]
     for event, ids in zip(events, found, strict=True):
-        expected = {number for number, each in bound.items() if evaluate_with(world.registry, each, event)}
+        expected = {number for number, each in bound.items() if evaluate(each, event, world.registry)}
         assert set(ids) - {"new"} == expected
 
 
@@ -75,7 +79,7 @@ def test_cheap_predicates_come_first_and_spare_the_operators() -> None:
         called.append(event)
         return True
 
-    matcher = OperatorMatcher(AUCTION, Registry([costly]))
+    matcher = Matcher(AUCTION, operators=Registry([costly]))
     matcher.subscribe("a", "item where price < 10 and costly()")
     matcher.subscribe("b", "item where price < 10 or costly()")
     assert sorted(matcher.match(item(5))) == ["a", "b"]
@@ -100,7 +104,7 @@ def test_one_joint_substitution_must_satisfy_everything() -> None:
     def twice(_event: Event) -> list[tuple[int, int]]:
         return [(1, 2), (3, 4)]
 
-    matcher = OperatorMatcher(AUCTION, Registry([boats, guards, twice]))
+    matcher = Matcher(AUCTION, operators=Registry([boats, guards, twice]))
     conditions = {
         "some": "boats(?y) and guards(?z) and ?y > 2 * ?z",
         "none": "boats(?y) and guards(?y)",
@@ -112,12 +116,13 @@ def test_one_joint_substitution_must_satisfy_everything() -> None:
     }
     for name, condition in conditions.items():
         matcher.subscribe(name, condition)
-    found = matcher.match_with_bindings(item(1))
-    assert found == {
-        "some": {"y": 7, "z": 2},
-        "other names": {"a": 1, "b": 3, "c": 4},
-        "constant": {"x": 3},
-        "not among": {"y": 7},
+    matches, failures = matcher.find(item(1))
+    assert failures == []
+    assert {match.id: list(match.bindings) for match in matches} == {
+        "some": [{"y": 7, "z": 2}, {"y": 7, "z": 3}],
+        "other names": [{"a": 1, "b": 3, "c": 4}, {"a": 7, "b": 3, "c": 4}],
+        "constant": [{"x": 3}],
+        "not among": [{"y": 7}],
     }
 
 
@@ -126,13 +131,13 @@ def test_a_failure_is_no_answer_under_not_either_and_is_counted() -> None:
     def broken(_event: Event) -> bool:
         raise OSError("no such model")
 
-    matcher = OperatorMatcher(AUCTION, Registry([broken]))
+    matcher = Matcher(AUCTION, operators=Registry([broken]))
     matcher.subscribe("yes", "broken()")
     matcher.subscribe("no", "not broken()")
     matcher.subscribe("either", "not broken() or price < 10")
     assert matcher.match(item(1)) == ["either"]
     assert matcher.match(item(20)) == []
-    counts = matcher.registry.runner.counts["broken"]
+    counts = matcher.operators.runner.counts["broken"]
     assert (counts.calls, counts.failures) == (2, 2)
     assert counts.last_failure == "broken raised OSError: no such model"
 
@@ -149,17 +154,17 @@ def test_operators_that_offer_batches_are_asked_about_many_events_at_once() -> N
         asked.append(-1)
         return event.values["price"][0] < most  # type: ignore[operator]
 
-    matcher = OperatorMatcher(AUCTION, Registry([below]))
+    matcher = Matcher(AUCTION, operators=Registry([below]))
     matcher.subscribe("a", "below(3)")
     matcher.subscribe("b", "price < 8 and below(7)")
     found = matcher.match_batch([item(price) for price in range(10)])
     assert [len(ids) for ids in found] == [2, 2, 2, 1, 1, 1, 1, 0, 0, 0]
     assert sorted(asked) == [8, 10]
-    assert matcher.registry.runner.counts["below"].batches == 2
+    assert matcher.operators.runner.counts["below"].batches == 2
 
 
 def test_ids_are_held_once() -> None:
-    matcher = OperatorMatcher(AUCTION, Registry())
+    matcher = Matcher(AUCTION, operators=Registry())
     matcher.subscribe("a", "price < 3")
     with pytest.raises(DuplicateSubscription):
         matcher.subscribe("a", "price < 3")
@@ -168,13 +173,52 @@ def test_ids_are_held_once() -> None:
     assert matcher.match(item(1)) == ["a"]
 
 
-def test_bindings_that_are_too_many_to_be_joined_are_given_up_and_counted() -> None:
+def test_bindings_that_are_too_many_to_be_joined_are_a_failure() -> None:
     @operator(outputs={"n": int})
     def many(_event: Event) -> range:
-        return range(900)
+        return range(300)
 
-    matcher = OperatorMatcher(AUCTION, Registry([many]))
+    matcher = Matcher(AUCTION, operators=Registry([many]))
     matcher.subscribe("hard", "many(?a) and many(?b) and many(?c) and ?a + ?b + ?c < 0")
-    matcher.subscribe("easy", "many(?a) and many(?b) and ?a = 899 and ?b = 3")
-    assert matcher.match(item(1)) == ["easy"]
-    assert matcher.work.details["given_up"] == 1
+    matcher.subscribe("easy", "many(?a) and many(?b) and ?a = 299 and ?b = 3")
+    matches, failures = matcher.find(item(1))
+    assert [(match.id, match.bindings) for match in matches] == [("easy", ({"a": 299, "b": 3},))]
+    assert failures == [Failure("hard", "its variables have more than 100,000 combinations of values")]
+
+
+@pytest.mark.parametrize("schedule", schedule_names())
+def test_changes_and_events_in_any_order_are_answered_by_the_definition(schedule: str) -> None:
+    world, pick = World(11), Random(11)
+    matcher = Matcher(world.schema, operators=world.registry, schedule=schedule)
+    held: dict[int, BoundSubscription] = {}
+    for step in range(90):
+        if held and pick.random() < (0.3 if step < 50 else 0.7):
+            chosen = pick.choice(list(held))
+            matcher.remove(chosen)
+            del held[chosen]
+        else:
+            held[step] = world.subscription()
+            matcher.add(step, held[step])
+        if step % 3 == 0:
+            event = world.event()
+            expected = {number for number, each in held.items() if evaluate(each, event, world.registry)}
+            assert set(matcher.match(event)) == expected
+
+
+def test_a_subscription_whose_operator_is_gone_matches_nothing_until_it_is_back(tmp_path: Path) -> None:
+    @operator(outputs={"n": int})
+    def boats(_event: Event) -> list[int]:
+        return [1, 7]
+
+    matcher = Matcher(AUCTION, operators=Registry([boats]))
+    matcher.subscribe("calls", "boats(?n) and ?n > 3")
+    matcher.subscribe("not", "not boats(2)")
+    matcher.subscribe("either", "boats(?n) and ?n > 3 or price < 10")
+    IndexFolder(tmp_path).save(matcher.index, 1)
+    without = Matcher(AUCTION, IndexFolder(tmp_path).load(AUCTION)[0])
+    matches, failures = without.find(item(1))
+    assert [match.id for match in matches] == ["either"]
+    assert {failure.id for failure in failures} == {"calls", "not"}
+    assert all("boats" in failure.reason for failure in failures)
+    again = Matcher(AUCTION, IndexFolder(tmp_path).load(AUCTION)[0], operators=Registry([boats]))
+    assert sorted(again.match(item(1))) == ["calls", "either", "not"]
