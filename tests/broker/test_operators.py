@@ -152,19 +152,22 @@ def test_a_schema_extension_leaves_operator_subscriptions_as_they_are(path: str)
         assert seqs_of(broker, "ada") == [(seq, receipt.id), (seq, later.id)]
 
 
-def test_a_subscription_whose_operator_is_gone_is_kept_and_says_so(path: str, caplog: pytest.LogCaptureFixture) -> None:
-    with opened(path) as broker:
+@pytest.mark.parametrize("engine", ["columnar", "definition"])
+def test_a_subscription_whose_operator_is_gone_is_kept_and_says_so(
+    path: str, caplog: pytest.LogCaptureFixture, engine: str
+) -> None:
+    with opened(path, engine=engine) as broker:
         receipt = broker.subscribe("car where doors(3)", owner="ada")
-    with caplog.at_level(logging.WARNING), opened(path, operators=None) as broker:
-        assert "there is no operator 'doors'" in caplog.text
-        figures = broker.index_stats()["operators"]
-        assert figures["dormant"] == 1
-        assert "doors" in figures["dormant_reasons"][receipt.id]
+    with caplog.at_level(logging.WARNING), opened(path, operators=None, engine=engine) as broker:
         broker.publish(car(3))
         assert seqs_of(broker, "ada") == []
+        assert "there is no operator 'doors'" in caplog.text
+        assert broker.index_stats()["failures"] == 1
+        told = broker.explain_event(car(3), receipt.id, owner="ada")
+        assert (told.matched, told.failure) == (False, "there is no operator 'doors'")
         assert [one.id for one in broker.subscriptions("ada")] == [receipt.id]
         broker.save_index()
-    with opened(path) as broker:
+    with opened(path, engine=engine) as broker:
         seq = broker.publish(car(3)).seq
         assert seqs_of(broker, "ada") == [(seq, receipt.id)]
 

@@ -181,7 +181,7 @@ class LiveMatcher:
             "dead": found.dead,
             "bytes": found.bytes,
             "evaluations": asked.evaluations,
-            "missing_operators": dict(list(asked.missing.items())[:_SHOWN]),
+            "missing_operators": dict(list(asked.stored.missing.items())[:_SHOWN]),
             "programs": self.programs.cache.stats(),
         }
 
