@@ -292,9 +292,7 @@ def test_a_stored_subscription_that_does_not_fit_the_schema_is_told(place: Path,
         Broker.open(place, engine=engine)
 
 
-def test_a_broker_follows_the_file_of_its_programs(
-    place: Path, tmp_path: Path, engine: EngineName
-) -> None:
+def test_a_broker_follows_the_file_of_its_programs(place: Path, tmp_path: Path, engine: EngineName) -> None:
     file = tmp_path / "programs.toml"
     entry = (
         '[programs.price]\nversion = {}\nparameters = {{ age = "int" }}\nreturns = "float"\nexpression = "{} * age"\n'

@@ -170,7 +170,13 @@ class LiveMatcher:
         if self._matcher is None:
             return {"engine": self.engine, "subscriptions": 0}
         operators = {name: asdict(each) for name, each in self.operators.runner.counts.items()}
-        common = {"engine": self.engine, "subscriptions": len(self._matcher), "operators": operators}
+        missing = dict(list(self._matcher.stored_operators.missing.items())[:_SHOWN])
+        common = {
+            "engine": self.engine,
+            "subscriptions": len(self._matcher),
+            "operators": operators,
+            "missing_operators": missing,
+        }
         if isinstance(self._matcher, NaiveMatcher):
             return common
         found, asked = self._matcher.stats(), self._matcher.asked
@@ -181,7 +187,6 @@ class LiveMatcher:
             "dead": found.dead,
             "bytes": found.bytes,
             "evaluations": asked.evaluations,
-            "missing_operators": dict(list(asked.stored.missing.items())[:_SHOWN]),
             "programs": self.programs.cache.stats(),
         }
 
