@@ -87,7 +87,9 @@ def test_rendered_formulas_mean_the_same(random: Random) -> None:
     tree, row = random_value(random), random_row(random)
     formula = bind_value(tree, SCOPE)
     again = bind_value(parse_expression(render(tree)), SCOPE)
-    assert _defined(lambda row: compute(again, rows_of(row)), row) == _defined(lambda row: compute(formula, rows_of(row)), row)
+    assert _defined(lambda row: compute(again, rows_of(row)), row) == _defined(
+        lambda row: compute(formula, rows_of(row)), row
+    )
 
 
 # --- meaning ----------------------------------------------------------------------------------------------------------

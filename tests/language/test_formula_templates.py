@@ -13,7 +13,9 @@ from tocsin.language.formula import FLOAT, INT, TEXT, ConditionFormula, Scope
 from tocsin.language.formula_templates import ConditionTemplates
 from tocsin.schema import EnumeratedDomain
 
-SCOPE = Scope.of({"age": INT, "income": FLOAT, "region": TEXT, "size": EnumeratedDomain(name="size", values=("S", "M"))})
+SCOPE = Scope.of(
+    {"age": INT, "income": FLOAT, "region": TEXT, "size": EnumeratedDomain(name="size", values=("S", "M"))}
+)
 SHAPES = [
     "age >= {n}",
     "age between {n} and {m}",

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from tocsin.broker import Broker
-from tocsin.operators.operator import operator
 from tocsin.matching.naive import NaiveMatcher
+from tocsin.operators.operator import operator
 from tocsin.operators.registry import Registry
 from tocsin.pipeline.notification_rows import NotificationRows
 from tocsin.pipeline.stored_matching import MatchStored

@@ -36,7 +36,7 @@ from tocsin.broker.changes import (
 )
 from tocsin.broker.core import Core
 from tocsin.broker.deliveries import CONSUMER, Bells, Listener, position_of, read_page
-from tocsin.broker.expression_batches import prepare_all
+from tocsin.broker.expression_batches import prepare_all, prepare_or_list
 from tocsin.broker.expressions import Expression, Prepared, prepare
 from tocsin.broker.going_on import Pause, Replace, Resume
 from tocsin.broker.indexes import open_index
@@ -173,10 +173,11 @@ class Broker:
         owner: str,
         lease: float | timedelta | None = None,
         idempotency_key: str | None = None,
+        list_wrong: bool = False,
     ) -> list[SubscriptionReceipt]:
         """Store many subscriptions of one owner in one commit, all or none.
 
-        The same idempotency key with the same subscriptions gives the same receipts, without their tickets, which are
+        With `list_wrong` those that are wrong are told together (ExpressionsRejected), not the first alone. The same idempotency key with the same subscriptions gives the same receipts, without their tickets, which are
         shown once; with others IdempotencyConflict.
         """
         check_name("an owner", owner)
@@ -185,7 +186,8 @@ class Broker:
         settings, schema = self._core.settings, self._core.schema
         lease_us = settings.lease_us(lease)
         registry, most_bytes = self._core.registry, settings.expression_bytes
-        prepared = prepare_all(expressions, schema, most_bytes=most_bytes, registry=registry)
+        judge = prepare_or_list if list_wrong else prepare_all
+        prepared = judge(expressions, schema, most_bytes=most_bytes, registry=registry)
         if not prepared:
             return []
         return self._turns.take(
@@ -424,8 +426,8 @@ class Broker:
         """Remember that an owner has everything up to a cursor; never goes back."""
         check_name("a consumer", consumer)
         with self._core.turn() as turn:
-            position = position_of(cursor, turn.transaction.start)
             number = accounts.ensure_accounts(turn.transaction, [owner])[owner]
+            position = position_of(cursor, turn.transaction.start, number)
             letters.acknowledge(turn.transaction, number, consumer, *position)
 
     def listen(self, owner: str, *, cursor: str | None = None, consumer: str = CONSUMER) -> Listener:

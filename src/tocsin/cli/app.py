@@ -6,6 +6,7 @@ Exit codes: 0 it went well; 1 it ran, and some of the input was bad or the answe
 from __future__ import annotations
 
 from tocsin.cli import (
+    admin,
     db,
     doors,
     explain,
@@ -27,6 +28,7 @@ app = doors.new_app(
 )
 app.add_typer(schema.app, name="schema")
 app.add_typer(db.app, name="db")
+app.add_typer(admin.app, name="admin")
 app.add_typer(index_commands.app, name="index")
 app.add_typer(operators.app, name="operators")
 app.add_typer(pipeline.app, name="pipeline")

@@ -197,7 +197,9 @@ class _Evaluation:
             values = self.constants.get(name)
             return self._constant(domain, values[0] if values is not None and len(values) == 1 else None)
         if column.several:
-            column = column_of(domain, [row[0] if row is not None and len(row) == 1 else None for row in column.to_list()])
+            column = column_of(
+                domain, [row[0] if row is not None and len(row) == 1 else None for row in column.to_list()]
+            )
         # Its failures are told where it is mentioned.
         return self._in_array(column if column.failed is None else replace(column, failed=None), domain)
 

@@ -164,9 +164,7 @@ class Deciders:
                 continue
             events, inverse = np.unique(candidates.event[of], return_inverse=True)
             values = source.values(name, self.schema.domain_of(name), events)
-            answers = [
-                values_ is not None and holds(formula.root, Situation({name: values_})) for values_ in values
-            ]
+            answers = [values_ is not None and holds(formula.root, Situation({name: values_})) for values_ in values]
             candidates.refuse(of[~np.array(answers, np.bool_)[inverse]])
 
     def _predicate(self, number: int) -> ConditionFormula:
@@ -217,7 +215,7 @@ class Deciders:
 
     def _answer(
         self, expression: str, own: str, evaluation: EventEvaluation, candidates: Candidates, at: int
-    ) -> tuple[Substitution, ...] | None | str:
+    ) -> tuple[Substitution, ...] | str | None:
         values, failed = candidates.values(at, evaluation.event)
         values.update(self._properties(own))
         return self.asked.answer(expression, evaluation, values, failed)

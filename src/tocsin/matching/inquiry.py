@@ -53,7 +53,9 @@ class Inquiry:
 
     def renumbered(self, numbers: Sequence[int]) -> Inquiry:
         """Return an inquiry about some of the events, which are numbered anew."""
-        return Inquiry({at: self._evaluations[number] for at, number in enumerate(numbers) if number in self._evaluations})
+        return Inquiry(
+            {at: self._evaluations[number] for at, number in enumerate(numbers) if number in self._evaluations}
+        )
 
     def take_over(self, other: Inquiry, numbers: Sequence[int]) -> None:
         """Take over what was found out about some of the events."""

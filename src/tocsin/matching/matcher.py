@@ -27,7 +27,7 @@ from tocsin.errors import UnknownSubscription
 from tocsin.index.build import Lifetimes
 from tocsin.index.encode import EventColumns, EventObjects, EventSource
 from tocsin.index.subscription_index import ALWAYS, IndexStats, Lifetime, SubscriptionIndex
-from tocsin.language import BoundSubscription
+from tocsin.language import BoundSubscription, Explanation, explain
 from tocsin.language.documents import BadLine
 from tocsin.language.formula import Operators
 from tocsin.language.offer import is_offer
@@ -39,6 +39,7 @@ from tocsin.matching.columnar.tier_ids import TierIds
 from tocsin.matching.columnar.tier_reader import OUTPUT_IDS, TierReader, match_tiers
 from tocsin.matching.engine import Capabilities, Engine, SubscriptionId
 from tocsin.matching.inquiry import Failure, Inquiry, Match
+from tocsin.matching.recall import recalled
 from tocsin.matching.offering import OfferMatches, match_offers, needs_scan
 from tocsin.offers.analysis import Analysis
 from tocsin.offers.programs import Programs
@@ -312,7 +313,9 @@ class Matcher(Engine):
         told: dict[int, npt.NDArray[Any]] = {at: matches.told for at, matches in found.items()}
         inner = inquiry.renumbered(rest)
         plain = EventObjects([source.events[at] for at in rest])
-        for part in self.match_source(plain, seq=_of(seq, rest), arrival=_of(arrival, rest), threads=threads, inquiry=inner):
+        for part in self.match_source(
+            plain, seq=_of(seq, rest), arrival=_of(arrival, rest), threads=threads, inquiry=inner
+        ):
             for at, ids in enumerate(part.lists(), part.first):
                 told[rest[at]] = np.array(ids, object if self._current().dictionary is not None else np.int64)
         inquiry.take_over(inner, rest)
@@ -378,6 +381,15 @@ class Matcher(Engine):
         self.work.matches += int(counts.sum())
         self._count_work()
         return counts
+
+    def explain(self, id: SubscriptionId, event: RawEvent) -> Explanation:
+        """Return why an event, or offer, and a held subscription match, or do not; raises UnknownSubscription."""
+        for tier in reversed(self.index.tiers()):
+            number = tier.number_of(id)
+            if number is not None:
+                bound = recalled(tier.segment, number, self.schema, self.operators)
+                return explain(bound, self.admit(event), self.operators)
+        raise UnknownSubscription(id)
 
     def near_misses(self, event: Event, limit: int = 100) -> list[NearMatch]:
         """Return subscriptions that the event fails by exactly one predicate, with that predicate and the actual values.

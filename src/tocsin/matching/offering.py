@@ -123,9 +123,7 @@ class _TierOffers:
         self._note(found, special, candidates, held)
         return held
 
-    def _rest(
-        self, found: Scanned, special: Int64s, position: Int64s, checked: npt.NDArray[np.bool_]
-    ) -> Candidates:
+    def _rest(self, found: Scanned, special: Int64s, position: Int64s, checked: npt.NDArray[np.bool_]) -> Candidates:
         """Return what became of candidates that more is to be said about."""
         computed = {name: column.take(special) for name, column in found.computed.items()}
         candidates = Candidates(found.offer[special].astype(np.int64), position[special], computed)
@@ -151,7 +149,7 @@ class _TierOffers:
         for rule in offer.rules:
             try:
                 with asked.lock:
-                    if not satisfying(rule.root, Situation(values, lambda call: asked.found(evaluation, call), failed)):
+                    if not satisfying(rule.root, Situation(values, asked.finder(evaluation), failed)):
                         candidates.open[at] = False
                         return
             except FormulaFailed as error:
@@ -162,9 +160,7 @@ class _TierOffers:
     def _evaluation(self, offer: int) -> EventEvaluation:
         return self.inquiry.evaluation(int(self.numbers[offer]), self.offers[offer], self.reader.deciders.asked)
 
-    def _note(
-        self, found: Scanned, special: Int64s, candidates: Candidates, held: npt.NDArray[np.bool_]
-    ) -> None:
+    def _note(self, found: Scanned, special: Int64s, candidates: Candidates, held: npt.NDArray[np.bool_]) -> None:
         ids, inquiry = self.reader.id_of, self.inquiry
         for at, reason in candidates.failure.items():
             if candidates.open[at]:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.compile.ids import TextIds
-from tocsin.compile.ids import id_at
+from tocsin.compile.ids import TextIds, id_at
 from tocsin.index.encode import EventSource
 from tocsin.index.layout import Section
 from tocsin.index.tier import Tier

@@ -49,6 +49,9 @@ class WebhookTold(Told):
     url: str
     state: str
     reason: str | None
+    circuit: Literal[
+        "closed", "open", "half-open"
+    ]  # open: nothing is sent for a while, since it failed again and again
     created: datetime
     secret: str | None = None
 
@@ -71,6 +74,10 @@ class DeliveriesTold(Told):
     cursor: str | None
 
 
-class RetryRequest(Asked):
+class DeliveryNamed(Asked):
     seq: Whole
     subscription: Whole
+
+
+class ReplayRequest(Asked):
+    cursor: Cursor | None = None  # none: from the oldest that is kept

@@ -43,7 +43,7 @@ async def read(
 ) -> Response:
     """Return notifications in order after a cursor; without one, after what the consumer has acknowledged."""
     service = service_of(request)
-    first = await reading.first_cursor(service, cursor, start)
+    first = await reading.first_cursor(service, principal, cursor, start)
     page = await asyncio.to_thread(
         service.broker.notifications, principal.name, cursor=first, limit=limit, consumer=consumer
     )
@@ -75,7 +75,7 @@ async def stream(
     service = service_of(request)
     if service.hub.count(principal.number) >= service.settings.streams_per_account:
         raise Throttled(f"an account has {service.settings.streams_per_account} streams at most", 5.0)
-    first = await reading.first_cursor(service, last_event_id or cursor, start)
+    first = await reading.first_cursor(service, principal, last_event_id or cursor, start)
     return EventStream(service, principal, first, consumer)
 
 
@@ -92,7 +92,7 @@ async def live(
     try:
         if service.hub.count(principal.number) >= service.settings.streams_per_account:
             raise Throttled("too many streams", 5.0)
-        first = await reading.first_cursor(service, cursor, start)
+        first = await reading.first_cursor(service, principal, cursor, start)
     except TocsinError as error:
         await socket.close(4000 + problem_of(error)["status"])
         return

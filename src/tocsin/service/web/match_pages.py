@@ -36,7 +36,7 @@ async def matches(visit: Visit) -> Response:
     if cursor is None:
         found = await asyncio.to_thread(newest, visit, _PER_PAGE)
         return visit.page("matches.html", matches=found, following=None, live=True)
-    first = await reading.first_cursor(visit.service, None if cursor == "oldest" else cursor, "oldest")
+    first = await reading.first_cursor(visit.service, visit.principal, None if cursor == "oldest" else cursor, "oldest")
     page = await asyncio.to_thread(broker.notifications, visit.principal.name, cursor=first, limit=_PER_PAGE)
     return visit.page("matches.html", matches=list(page), following=page.cursor if page.more else None, live=False)
 
