@@ -46,6 +46,7 @@ from tocsin.offers.programs import Programs
 from tocsin.operators.asked import Asked
 from tocsin.operators.problem import Schedule
 from tocsin.operators.registry import Registry
+from tocsin.operators.stored_calls import StoredCalls
 from tocsin.schema import Event, Schema, Value
 
 if TYPE_CHECKING:
@@ -177,9 +178,9 @@ class Matcher(Engine):
         return self._analysis.analyse(raw) if is_offer(raw) else self.schema.admit(raw)
 
     @property
-    def stored_operators(self) -> Operators:
+    def stored_operators(self) -> StoredCalls:
         """What stored subscriptions are bound to: operators that are gone do not keep one from being held."""
-        return self.asked
+        return self.asked.stored
 
     @property
     def takes_long(self) -> bool:
