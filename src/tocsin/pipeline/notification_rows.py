@@ -58,7 +58,6 @@ class NotificationRows:
                         "event": bodies,
                         "computed": computed,
                         "bindings": bindings,
-                        "bindings": bindings,
                     }
                 )
 
@@ -69,7 +68,6 @@ def _told(rows: pa.RecordBatch, subscriptions: pa.Array) -> tuple[pa.Array, pa.A
 
     bodies, blocks = rows.column("body"), rows.column("values")
     names: list[list[str]] = [[] for _ in range(rows.num_rows)]
-    bindings: list[str | None] = [None] * rows.num_rows
     bindings: list[str | None] = [None] * rows.num_rows
     if blocks.null_count < rows.num_rows:
         bodies = bodies.to_pylist()
