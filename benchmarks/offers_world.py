@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from tocsin.language.formula import FLOAT, INT
-from tocsin.schema import EnumeratedDomain, EventType, NumericDomain, Schema, TextDomain, TypeAttribute, Union
 from tocsin.offers import Program, Programs
+from tocsin.schema import EnumeratedDomain, EventType, NumericDomain, Schema, TextDomain, TypeAttribute, Union
 
 COVERS = ("Third party", "Basic", "Part", "Full")
 PRICE = "case when years_ncd > 7 then 300 + (90 - age) * 4 else 500 + (90 - age) * 6 end"

@@ -44,9 +44,9 @@ _HOMES = {
 __all__ = [
     "AsyncClient",
     "Client",
-    "Matcher",
-    "Event",
     "Engine",
+    "Event",
+    "Matcher",
     "NaiveMatcher",
     "Schema",
     "TocsinError",

@@ -410,6 +410,14 @@ class CursorExpired(CursorError):
         super().__init__(message)
 
 
+class ExpressionsRejected(BrokerError):
+    """Some of many subscriptions are wrong, and none was stored; `errors` are those found, by position."""
+
+    def __init__(self, errors: dict[int, TocsinError]) -> None:
+        self.errors = errors
+        super().__init__(f"{len(errors)} subscriptions are wrong, and none was stored")
+
+
 class BatchRejected(BrokerError):
     """Some events of an all-or-nothing batch break the rules; `violations` are all of them, by position."""
 

@@ -33,7 +33,7 @@ def atom_holds(atom: Atom, event: Event, view: View) -> bool:
         return False
     domain = view[atom.attribute].domain
     if not isinstance(atom, Among):
-        return predicate_holds(atom.predicate, event, domain, negated=atom.negated)
+        return predicate_holds(atom.predicate, event.values.get(atom.predicate.attribute), negated=atom.negated)
     derive: dict[str, Any] = {
         "value": lambda value: [domain.key(value)],
         "words": words,

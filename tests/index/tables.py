@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tocsin.compile.table import Check, Column, ConjunctionTable, PredicateKind
+from tocsin.compile.table import Check, CheckKind, Column, ConjunctionTable, PredicateKind
 from tocsin.index.coded_batch import CodedBatch, multiple_codes
 
 Codes = list[int] | None
@@ -62,7 +62,7 @@ def random_table(rng: np.random.Generator, shape: Shape) -> ConjunctionTable:
         set_offset=np.concatenate([[0], np.cumsum([len(s) for s in sets])]).astype(np.int64),
         set_low=np.array([low for low, _ in intervals], np.int32),
         set_high=np.array([high for _, high in intervals], np.int32),
-        checks=[Check("a0", f"check {i}") for i in range(shape.checks)],
+        checks=[Check(CheckKind.PREDICATE, f"check {i}", "a0") for i in range(shape.checks)],
     )
 
 

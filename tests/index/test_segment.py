@@ -15,8 +15,8 @@ from tocsin.index.explain import table_of
 from tocsin.index.layout import Section
 from tocsin.index.plan import PlanCosts
 from tocsin.index.segment_file import DATA_START, CorruptSegment, open_segment, write_segment
-from tocsin.matching.matcher import Matcher
 from tocsin.matching.columnar.segment_matcher import SegmentMatcher
+from tocsin.matching.matcher import Matcher
 from tocsin.schema import Event
 from tocsin.schema.examples import load_example
 

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import random as stdlib_random
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 from tocsin.errors import FormulaFailed
-from tocsin.language.formula import BOOLEAN, DECIMAL, FLOAT, INT, POINT, TEXT, TIME, Function, Scope, functions_by_name
+from tocsin.language.formula import (
+    BOOLEAN,
+    DECIMAL,
+    FLOAT,
+    INT,
+    POINT,
+    TEXT,
+    TIME,
+    Function,
+    Scope,
+    functions_by_name,
+    one_value,
+)
+from tocsin.language.semantics import Row
 from tocsin.language.syntax import (
     And,
     Arithmetic,
     AttributeValue,
     Call,
     Case,
-    Constant,
     Comparison,
+    Constant,
     Expression,
     Negative,
     Node,
@@ -63,7 +78,12 @@ FUNCTIONS = {
     "positive": Function("positive", (FLOAT,), BOOLEAN, lambda a: a > 0),
     "initial": Function("initial", (TEXT,), TEXT, lambda text: text[:1]),
 }
-SCOPE = Scope(NAMES, {"x": INT, "y": FLOAT}, functions_by_name(FUNCTIONS), {"alias": "i"}, frozenset({"tags"}))
+SCOPE = Scope(
+    {name: replace(one_value(name, domain), multiple=name == "tags") for name, domain in NAMES.items()},
+    {"x": INT, "y": FLOAT},
+    functions_by_name(FUNCTIONS),
+    {"alias": "i"},
+)
 _VALUES: dict[str, list[Any]] = {
     **{"i": INTS, "j": SMALL, "f": FLOATS, "g": FLOATS, "d": DECIMALS, "t": TEXTS, "u": TEXTS, "v": TEXTS},
     **{"size": list(SIZE.values), "fits": list(SIZE.values), "rank": list(RANK.values), "kind": ["x", "y", "z", "w"]},
@@ -72,7 +92,7 @@ _VALUES: dict[str, list[Any]] = {
 
 
 def random_row(random: Random) -> dict[str, Any]:
-    """Return values for the names and variables, some absent; as their domains have them."""
+    """Return values for the names and variables, some absent, as their domains have them: a tuple of several for tags."""
     domains = {**NAMES, "?x": INT, "?y": FLOAT}
     row: dict[str, Any] = {}
     for name, values in _VALUES.items():
@@ -81,6 +101,11 @@ def random_row(random: Random) -> dict[str, Any]:
     if random.random() < 0.7:
         row["tags"] = tuple(random.sample(TEXTS, 2))
     return row
+
+
+def rows_of(given: Mapping[str, Any]) -> Row:
+    """Return the row of these values: of one each, but for tags."""
+    return {name: value if name == "tags" else (value,) for name, value in given.items()}
 
 
 def random_value(random: Random, depth: int = 3) -> Expression:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from tocsin.language.formula import FLOAT, Substitution
+from tocsin.language.syntax import OperatorCall
+from tocsin.language.variables import variables_of
 from tocsin.schema import (
     BooleanDomain,
+    Domain,
     EnumeratedDomain,
+    Event,
     EventType,
     HierarchicalDomain,
     NumericDomain,
@@ -13,6 +20,7 @@ from tocsin.schema import (
     TextDomain,
     TimeDomain,
     TypeAttribute,
+    ViewAttribute,
 )
 
 DOMAINS = [
@@ -70,3 +78,18 @@ MARKET = Schema(
         "book": EventType("book", (TypeAttribute("title"), TypeAttribute("pages", mandatory=False))),
     },
 )
+
+
+class AnyOperators:
+    """Operators of any name, with any arguments, whose variables are numbers; none finds anything."""
+
+    def bind_call(self, call: OperatorCall, attributes: Mapping[str, ViewAttribute]) -> OperatorCall:
+        del attributes
+        return call
+
+    def variable_domains(self, call: OperatorCall) -> Mapping[str, Domain]:
+        return dict.fromkeys(variables_of(call), FLOAT)
+
+    def solutions(self, call: OperatorCall, event: Event) -> Sequence[Substitution]:
+        del call, event
+        return []

@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.language.market import MARKET
+from tests.language.market import MARKET, AnyOperators
 from tocsin.errors import BindError
 from tocsin.language import attributes, bind, parse, subscription
 
@@ -144,23 +144,23 @@ from tocsin.language import attributes, bind, parse, subscription
         """,
         """
         title = mini
-                ^^^^ compare an attribute with a constant; mini is a name. Text goes in single quotes: 'mini'
+                ^^^^ there is no attribute 'mini'. Text goes in single quotes: 'mini'
         """,
         """
-        price * 2 < 100
-        ^^^^^ compare an attribute with a constant, such as: price < 100; here it stands in a formula
+        title * 2 < 100
+        ^^^^^ title is text, and `*` takes numbers
         """,
         """
-        f(?x) and ?x > price
-                       ^^^^^ compare an attribute with a constant, such as: price < 100; here it stands in a formula
+        price * 2 < title
+        ^^^^^^^^^^^^^^^^^ a number cannot be compared with text
         """,
         """
         f(?x) and g(1) > ?x
-                  ^^^^ a value constraint has variables and constants only; g is a function
+                  ^^^^ there is no function g here
         """,
         """
-        f(?x) and case when price < 3 then 1 end > ?x
-                            ^^^^^^^^^ a value constraint has variables and constants only; price < 3 is about the event
+        f(?x) and case when h() then 1 end > ?x
+                            ^^^ there is no function h here
         """,
         """
         f(?x) and ?y > 3
@@ -180,8 +180,16 @@ def test_the_place_is_marked_and_the_right_is_said(expected: str) -> None:
     expected = dedent(expected).strip("\n")
     text = expected.split("\n")[0]
     with pytest.raises(BindError) as caught:
-        bind(parse(text), MARKET, text=text)
+        bind(parse(text), MARKET, text=text, operators=AnyOperators())
     assert str(caught.value) == expected
+
+
+def test_an_operator_that_is_not_there_is_refused_with_its_place() -> None:
+    with pytest.raises(BindError) as caught:
+        bind("price < 3 and locIn('Bronx')", MARKET)
+    assert str(caught.value) == (
+        "price < 3 and locIn('Bronx')\n              ^^^^^^^^^^^^^^ there is no operator 'locIn' here"
+    )
 
 
 def test_without_the_text_the_message_stands_alone() -> None:

@@ -11,22 +11,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.language.formulas import NAMES, SCOPE, Random, random_condition, random_row, random_value
+from tests.language.formulas import NAMES, SCOPE, Random, random_condition, random_row, random_value, rows_of
 from tocsin.errors import BindError, FormulaFailed, ParseError, TooLarge
 from tocsin.language import parse_condition, parse_expression, render
+from tocsin.language.bind import bind_condition, bind_value
 from tocsin.language.formula import BOOLEAN, DECIMAL, FLOAT, INT, TEXT, Function, Scope, functions_by_name
-from tocsin.language.formula_bind import bind_condition, bind_value
-from tocsin.language.formula_columns import Column, column_of
-from tocsin.language.formula_semantics import Row, compute, condition_holds
+from tocsin.language.formula_columns import Column, column_of, several_column
 from tocsin.language.formula_vector import compute_column, condition_column
+from tocsin.language.semantics import Row, compute, condition_holds
 
 DOMAINS = {**NAMES, "?x": INT, "?y": FLOAT}
 FAILED = "failed: "
 
 
 def _columns(rows: list[dict[str, Any]]) -> dict[str, Column]:
-    """Return the rows as columns; `tags`, which may have several values, as a column of tuples."""
-    return {name: column_of(domain, [row.get(name) for row in rows]) for name, domain in DOMAINS.items()}
+    """Return the rows as columns."""
+    of = [rows_of(row) for row in rows]
+    return {name: several_column(domain, [row.get(name) for row in of]) for name, domain in DOMAINS.items()}
 
 
 def _defined(compute_one: Any, row: Row) -> object:
@@ -52,9 +53,9 @@ def test_a_value_over_columns_is_what_the_definition_says_for_each_row(random: R
         found = compute_column(formula, _columns(rows), len(rows))
         listed = found.to_list()
         for at, row in enumerate(rows):
-            wanted = _defined(lambda row, formula=formula: compute(formula, row), row)
+            wanted = _defined(lambda row, formula=formula: compute(formula, rows_of(row)), row)
             got = listed[at] if (reason := found.reason(at)) is None else FAILED + reason
-            assert _same(got, wanted), render(formula.source)
+            assert _same(got, wanted), render(formula.root)
 
 
 @given(st.randoms(use_true_random=False))
@@ -64,17 +65,17 @@ def test_a_condition_over_columns_is_what_the_definition_says_for_each_row(rando
         formula = bind_condition(random_condition(random), SCOPE)
         found = condition_column(formula, _columns(rows), len(rows))
         for at, row in enumerate(rows):
-            wanted = _defined(lambda row, formula=formula: condition_holds(formula, row), row)
+            wanted = _defined(lambda row, formula=formula: condition_holds(formula, rows_of(row)), row)
             got = bool(found.holds[at]) if (reason := found.reason(at)) is None else FAILED + reason
-            assert got == wanted, render(formula.source)
+            assert got == wanted, render(formula.root)
 
 
 @given(st.randoms(use_true_random=False))
 def test_a_name_may_be_a_constant_for_all_rows(random: Random) -> None:
     constants = random_row(random)
     formula = bind_condition(random_condition(random, 2), SCOPE)
-    found = condition_column(formula, {}, 2, constants)
-    wanted = _defined(lambda row: condition_holds(formula, row), constants)
+    found = condition_column(formula, {}, 2, rows_of(constants))
+    wanted = _defined(lambda row: condition_holds(formula, rows_of(row)), constants)
     got = [
         bool(held) if (reason := found.reason(at)) is None else FAILED + reason for at, held in enumerate(found.holds)
     ]
@@ -86,18 +87,20 @@ def test_rendered_formulas_mean_the_same(random: Random) -> None:
     tree, row = random_value(random), random_row(random)
     formula = bind_value(tree, SCOPE)
     again = bind_value(parse_expression(render(tree)), SCOPE)
-    assert _defined(lambda row: compute(again, row), row) == _defined(lambda row: compute(formula, row), row)
+    assert _defined(lambda row: compute(again, rows_of(row)), row) == _defined(
+        lambda row: compute(formula, rows_of(row)), row
+    )
 
 
 # --- meaning ----------------------------------------------------------------------------------------------------------
 
 
 def value(text: str, **row: object) -> object:
-    return compute(bind_value(text, SCOPE), row)
+    return compute(bind_value(text, SCOPE), rows_of(row))
 
 
 def holds(text: str, **row: object) -> bool:
-    return condition_holds(bind_condition(text, SCOPE), row)
+    return condition_holds(bind_condition(text, SCOPE), rows_of(row))
 
 
 def test_case_takes_the_first_branch_that_holds() -> None:
@@ -165,7 +168,7 @@ def test_functions_are_called_only_for_rows_that_need_them() -> None:
         asked.append(number)
         return number
 
-    scope = Scope({"j": INT}, resolve=functions_by_name({"count": Function("count", (INT,), INT, count)}))
+    scope = Scope.of({"j": INT}, resolve=functions_by_name({"count": Function("count", (INT,), INT, count)}))
     formula = bind_condition("j > 2 and count(j) = 4", scope)
     found = condition_column(formula, {"j": column_of(INT, [1, 2, 3, 4, None])}, 5)
     assert found.holds.tolist() == [False, False, False, True, False]

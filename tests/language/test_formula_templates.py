@@ -8,12 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin.errors import LanguageError
+from tocsin.language.bind import bind_condition
 from tocsin.language.formula import FLOAT, INT, TEXT, ConditionFormula, Scope
-from tocsin.language.formula_bind import bind_condition
 from tocsin.language.formula_templates import ConditionTemplates
 from tocsin.schema import EnumeratedDomain
 
-SCOPE = Scope({"age": INT, "income": FLOAT, "region": TEXT, "size": EnumeratedDomain(name="size", values=("S", "M"))})
+SCOPE = Scope.of(
+    {"age": INT, "income": FLOAT, "region": TEXT, "size": EnumeratedDomain(name="size", values=("S", "M"))}
+)
 SHAPES = [
     "age >= {n}",
     "age between {n} and {m}",

@@ -25,7 +25,7 @@ from tocsin.language import (
     render,
 )
 from tocsin.language.bounds import MAX_DEPTH
-from tocsin.language.syntax import AttributeValue, Constant, Comparison, Expression, Literal, Negative
+from tocsin.language.syntax import AttributeValue, Comparison, Constant, Expression, Literal, Negative
 
 
 @given(trees.subscriptions())

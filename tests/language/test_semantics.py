@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tocsin.errors import NotSupported
+from tocsin.errors import BindError
 from tocsin.language import bind, evaluate, parse
 from tocsin.schema import (
     EnumeratedDomain,
@@ -240,5 +240,5 @@ def test_numbers_of_all_types_compare_as_numbers() -> None:
 
 
 def test_operators_that_are_not_installed_are_refused() -> None:
-    with pytest.raises(NotSupported, match="locIn"):
+    with pytest.raises(BindError, match="locIn"):
         matches("locIn('Bronx')")

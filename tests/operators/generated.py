@@ -7,7 +7,7 @@ from typing import Any
 
 from tocsin.errors import BindError
 from tocsin.language import And, BoundSubscription, Node, Not, Op, Or, Predicate, Subscription
-from tocsin.language.syntax import Arithmetic, Constant, Comparison, OperatorCall, Variable
+from tocsin.language.syntax import Arithmetic, Comparison, Constant, OperatorCall, Variable
 from tocsin.operators.operator import OPEN, Open, Operator, operator
 from tocsin.operators.registry import Registry
 from tocsin.schema import Event, Schema

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.broker.waiting import wait_until
+from tocsin.matching.matcher import Matcher
 from tocsin.operators.calls import Pattern, Slot
 from tocsin.operators.operator import operator
-from tocsin.operators.operator_matcher import OperatorMatcher
 from tocsin.operators.registry import Registry
 from tocsin.operators.runner import Outcome, Runner
 from tocsin.schema import Event
@@ -121,7 +121,7 @@ def test_a_process_is_used_where_the_operator_says_so(runner: Runner) -> None:
 def test_a_process_that_takes_too_long_is_ended_and_matching_goes_on(tmp_path: Path) -> None:
     note = tmp_path / "process"
     registry = Registry([hangs, elsewhere])
-    matcher = OperatorMatcher(load_example("auction"), registry)
+    matcher = Matcher(load_example("auction"), operators=registry)
     matcher.subscribe("hangs", f"item where hangs('{note}')")
     matcher.subscribe("not", f"item where not hangs('{note}')")
     matcher.subscribe("fine", "item where elsewhere(3)")

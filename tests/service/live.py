@@ -20,6 +20,7 @@ from tocsin.schema import Schema
 from tocsin.service.app import create_app
 from tocsin.service.identities import Identities
 from tocsin.service.passwords import Passwords
+from tocsin.service.serve import server_config
 from tocsin.service.service import Service
 from tocsin.service.settings import ServiceSettings
 
@@ -44,8 +45,7 @@ def serving(folder: Path, schema: Schema = SCHEMA, **settings: Any) -> Iterator[
     given = ServiceSettings(**{"engine": "definition", "ping_seconds": 0.3, "webhook_private": True, **settings})
     broker = Broker.open(str(folder / "store.db"), schema=schema, engine="definition")
     app = create_app(given, broker=broker)
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, ws="websockets-sansio",
-                            timeout_graceful_shutdown=3)  # fmt: skip
+    config = server_config(app, given, port=0, timeout_graceful_shutdown=3)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -10,15 +10,18 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from tests.service.live import serving, wait_until
 from tests.service.test_killed import ITEM, TOKEN, Serving
 from tests.service.test_push import open_without_reading, publish, read, subscribe
-from tests.service.world import PASSWORD, World, play
+from tests.service.world import PASSWORD, QUICK, World, play
 from tocsin.client import Client
 from tocsin.errors import StoreFailed
 from tocsin.service import publishing
+from tocsin.service.identities import Identities
 from tocsin.service.metrics import Metrics
+from tocsin.service.passwords import Passwords
 from tocsin.service.pipeline_watch import PipelineWatch
 from tocsin.service.settings import ServiceSettings
 
@@ -83,11 +86,13 @@ def test_expired_token_and_session_are_not_good(tmp_path: Path) -> None:
         made = await world.client("ada").post("/v1/tokens", json={"name": "brief", "seconds": 1e-6})
         headers = {"authorization": f"Bearer {made.json()['token']}"}
         assert (await world.client().get("/v1/account", headers=headers)).status_code == 401
+        brief = replace(world.service.settings, session_seconds=1e-6)
+        world.service.identities = Identities(world.broker.store, brief, Passwords(1, QUICK))
         browser = world.client()
         await browser.post("/v1/sessions", json={"name": "ada", "password": PASSWORD})
         assert (await browser.get("/v1/account")).status_code == 401
 
-    play(tmp_path, scenario, session_seconds=1e-6)
+    play(tmp_path, scenario)
 
 
 def test_command_of_the_pipeline_shows_no_secret(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +18,7 @@ from standardwebhooks.webhooks import Webhook
 from tests.service.live import Live, serving, wait_until
 from tests.service.test_push import publish, subscribe
 from tocsin.service.push import schedule
+from tocsin.service.push.breaker import Breakers
 from tocsin.service.push.schedule import DeliveryRule, first_try_us, retry_us
 
 
@@ -27,6 +28,8 @@ class Receiver:
     def __init__(self) -> None:
         self.answers: list[int] = []  # statuses to give, then 204 for ever
         self.got: list[tuple[dict[str, str], bytes]] = []
+        self.refuses: Callable[[Any], int | None] = lambda data: None  # by what is sent; before `answers`
+        self.took: list[Any] = []  # what was answered with 204
         self.url = ""
 
     @contextmanager
@@ -36,8 +39,11 @@ class Receiver:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
+                status = receiver.refuses(json.loads(body)["data"])
+                if status is None:
+                    status = receiver.answers.pop(0) if receiver.answers else 204
                 receiver.got.append((dict(self.headers.items()), body))
-                status = receiver.answers.pop(0) if receiver.answers else 204
+                receiver.took.extend([json.loads(body)["data"]] if status == 204 else [])
                 self.send_response(status)
                 if status in range(300, 400):
                     self.send_header("location", "http://127.0.0.1:1/inside")
@@ -186,3 +192,136 @@ def test_digest_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert {one["type"] for one in sent} == {"tocsin.digest"}
         assert sum(one["data"]["count"] for one in sent) == 20
         assert len(sent) < 20
+
+
+def test_one_that_fails_holds_back_the_rest_of_its_subscription_and_no_other(tmp_path: Path) -> None:
+    with serving(tmp_path, webhook_first_retry_seconds=0.2) as live, Receiver().listening() as receiver:
+        ordered, other = subscribe(live, text="car where price < 8"), subscribe(live, text="car where price > -1")
+        failures = [500]
+        receiver.refuses = lambda data: (
+            failures.pop() if failures and (data["subscription"], data["event"]["price"]) == (ordered, 3) else None
+        )
+        hook = add_hook(live, receiver.url)
+        for price in range(8):
+            publish(live, range(price, price + 1))
+        wait_until(lambda: {one["state"] for one in deliveries(live, hook["id"])} == {"delivered"}, "all arrive")
+        for id in (ordered, other):
+            assert [one["event"]["price"] for one in receiver.took if one["subscription"] == id] == list(range(8))
+        arrived = [(one["subscription"], one["event"]["price"]) for one in receiver.took]
+        assert arrived.index((other, 7)) < arrived.index((ordered, 3))
+
+
+def test_order_holds_when_a_subscription_is_replaced_while_something_waits(tmp_path: Path) -> None:
+    with serving(tmp_path, webhook_first_retry_seconds=0.2) as live, Receiver().listening() as receiver:
+        id = subscribe(live)
+        failures = [500]
+        receiver.refuses = lambda data: failures.pop() if failures and data["event"]["price"] == 0 else None
+        add_hook(live, receiver.url)
+        publish(live, range(1))
+        wait_until(lambda: len(receiver.got) == 1, "the first attempt")
+        with live.http("ada") as client:
+            assert client.put(f"/v1/subscriptions/{id}", json={"text": "car where price < 50"}).status_code == 200
+        publish(live, range(1, 2))
+        wait_until(lambda: len(receiver.took) == 2, "both arrive")
+        assert [one["event"]["price"] for one in receiver.took] == [0, 1]
+
+
+def test_receiver_that_answers_nothing_does_not_hold_up_another(tmp_path: Path) -> None:
+    release = threading.Event()
+    with serving(tmp_path) as live, Receiver().listening() as slow, Receiver().listening() as quick:
+        slow.refuses = lambda data: None if release.wait(60) else 500
+        for _ in range(6):
+            subscribe(live)
+        add_hook(live, slow.url)
+        add_hook(live, quick.url)
+        publish(live, range(3))
+        wait_until(lambda: len(quick.took) == 18, "the quick receiver has all")
+        assert slow.took == []
+        release.set()
+        wait_until(lambda: len(slow.took) == 18, "the slow one, too")
+
+
+def test_webhook_that_fails_again_and_again_is_left_alone_and_asked_once_whether_it_is_back() -> None:
+    now = 0.0
+    breakers = Breakers(5.0, lambda: now)
+    for _ in range(4):
+        assert not breakers.failed(1)
+    assert breakers.start(1)
+    assert breakers.failed(1)
+    assert (breakers.state(1), breakers.start(1), breakers.resting()) == ("open", False, {1})
+    assert breakers.start(2)  # another's is not concerned
+    now = 30.0
+    assert breakers.state(1) == "half-open"
+    assert [breakers.start(1), breakers.start(1)] == [True, False]
+    assert breakers.failed(1)
+    now = 60.0
+    assert breakers.state(1) == "open"  # for twice as long
+    now = 91.0
+    assert breakers.start(1)
+    breakers.succeeded(1)
+    assert (breakers.state(1), breakers.resting()) == ("closed", set())
+
+
+def test_circuit_opens_stays_within_few_requests_and_closes_again(tmp_path: Path) -> None:
+    with serving(tmp_path, webhook_first_retry_seconds=0.05) as live, Receiver().listening() as receiver:
+        down = threading.Event()
+        down.set()
+        receiver.refuses = lambda data: 503 if down.is_set() else None
+        for _ in range(20):
+            subscribe(live)
+        hook = add_hook(live, receiver.url)
+        publish(live, range(3))
+        with live.http("ada") as client:
+            url = f"/v1/webhooks/{hook['id']}"
+            wait_until(lambda: client.get(url).json()["circuit"] == "open", "the circuit opens")
+            assert len(receiver.got) < 20  # the heads of twenty lanes, of which five in a row have failed
+            down.clear()
+            wait_until(lambda: len(receiver.took) == 60, "all arrive")
+            assert client.get(url).json()["circuit"] == "closed"
+
+
+def test_delivery_that_fails_can_be_skipped_and_the_rest_goes_on(tmp_path: Path) -> None:
+    with serving(tmp_path, webhook_first_retry_seconds=60) as live, Receiver().listening() as receiver:
+        receiver.refuses = lambda data: 500 if data["event"]["price"] == 0 else None
+        subscribe(live)
+        hook = add_hook(live, receiver.url)
+        publish(live, range(3))
+        wait_until(lambda: len(receiver.got) == 1, "the first attempt")
+        wait_until(lambda: deliveries(live, hook["id"])[0]["attempts"] == 1, "which is recorded")
+        body = {name: deliveries(live, hook["id"])[0][name] for name in ("seq", "subscription")}
+        with live.http("ada") as client:
+            assert client.post(f"/v1/webhooks/{hook['id']}/deliveries/skip", json=body).json()["state"] == "given_up"
+            assert client.post(f"/v1/webhooks/{hook['id']}/deliveries/skip", json=body).status_code == 409
+        wait_until(lambda: [one["event"]["price"] for one in receiver.took] == [1, 2], "the rest arrives")
+
+
+def test_webhook_is_replayed_from_a_cursor_in_order_and_with_the_same_ids(tmp_path: Path) -> None:
+    with serving(tmp_path) as live, Receiver().listening() as receiver:
+        subscribe(live)
+        hook = add_hook(live, receiver.url)
+        publish(live, range(4))
+        wait_until(lambda: len(receiver.took) == 4, "all arrive")
+        with live.http("ada") as client:
+            url = f"/v1/webhooks/{hook['id']}/replay"
+            body = {"cursor": receiver.took[1]["cursor"]}
+            assert client.post(url, json=body).status_code == 200
+            wait_until(lambda: len(receiver.took) == 6, "the last two come again")
+            assert client.post(url, json={}).status_code == 200
+            wait_until(lambda: len(receiver.took) == 10, "all come again")
+            assert client.post(url, json={"cursor": "nonsense"}).status_code == 400
+        assert [one["event"]["price"] for one in receiver.took] == [0, 1, 2, 3, 2, 3, 0, 1, 2, 3]
+        assert len({headers["webhook-id"] for headers, _ in receiver.got}) == 4
+
+
+def test_what_waited_as_long_is_given_up_together_when_nothing_arrives_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule, "RETRY_SECONDS", (0.01, 0.01, 0.01, 0.01, 0.01))
+    monkeypatch.setattr(schedule, "LEAST_PATIENCE_SECONDS", 0.0)
+    with serving(tmp_path, webhook_first_retry_seconds=0.01) as live, Receiver().listening() as receiver:
+        receiver.refuses = lambda data: 503
+        subscribe(live)
+        hook = add_hook(live, receiver.url)
+        publish(live, range(100))
+        wait_until(lambda: {one["state"] for one in deliveries(live, hook["id"])} == {"given_up"}, "all are given up")
+        assert len(receiver.got) < 30

@@ -80,7 +80,14 @@ async def running(
     """Give a service with the accounts ada and bob (members) and admin."""
     place = str(folder / "store.db") if isinstance(folder, Path) else folder
     given = ServiceSettings(
-        **{"engine": "definition", "threads": 8, "ping_seconds": 0.2, "logins_per_minute": 1000, **settings}
+        **{
+            "engine": "definition",
+            "threads": 8,
+            "hosts": "*",
+            "ping_seconds": 0.2,
+            "logins_per_minute": 1000,
+            **settings,
+        }
     )
     broker = Broker.open(
         place, schema=schema, engine="definition", settings=broker_settings, operators=operators, programs=programs

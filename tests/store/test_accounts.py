@@ -9,7 +9,9 @@ import pytest
 from tests.broker.market import open_broker
 from tests.clocks import ManualClock
 from tocsin.errors import AccountExists
-from tocsin.store import Store, accounts, sessions, tokens
+from tocsin.store import Store, accounts, audit, credentials
+from tocsin.store.audit import Actor
+from tocsin.store.credentials import add_credential, find_credential, list_credentials
 
 HOUR = 3_600_000_000
 HASHED, OTHER = "$argon2$one", "$argon2$other"
@@ -63,40 +65,79 @@ def test_account_is_created_once_and_changed(store: Store) -> None:
 def test_token_is_found_by_its_hash_until_it_expires_or_is_removed(store: Store, clock: ManualClock) -> None:
     with store.write() as transaction:
         numbers = accounts.ensure_accounts(transaction, ["ada", "bob"])
-        brief = tokens.add_token(transaction, numbers["ada"], b"1" * 32, "brief", transaction.now_us + HOUR)
-        lasting = tokens.add_token(transaction, numbers["ada"], b"2" * 32, "lasting", None)
+        ends = transaction.now_us + HOUR
+        brief = add_credential(transaction, numbers["ada"], "token", b"1" * 32, name="brief", expires_us=ends).id
+        lasting = add_credential(transaction, numbers["ada"], "token", b"2" * 32, name="lasting").id
     clock.advance(3600)
     with store.write() as transaction:
-        assert tokens.find_token(transaction.connection, b"1" * 32, transaction.now_us) is None
-        found = tokens.find_token(transaction.connection, b"2" * 32, transaction.now_us)
+        connection, now = transaction.connection, transaction.now_us
+        assert find_credential(connection, "token", b"1" * 32, now) is None
+        assert find_credential(connection, "session", b"2" * 32, now) is None
+        found = find_credential(connection, "token", b"2" * 32, now)
         assert found is not None
         assert (found.id, found.account, found.last_used_us) == (lasting, numbers["ada"], None)
-        tokens.use_token(transaction, lasting)
-        assert not tokens.remove_token(transaction, numbers["bob"], brief)
-        assert tokens.remove_token(transaction, numbers["ada"], brief)
-        assert [one.last_used_us for one in tokens.list_tokens(transaction.connection, numbers["ada"])] == [
-            transaction.now_us
-        ]
+        credentials.use_credentials(transaction, {lasting: now})
+        assert not credentials.remove_credential(transaction, numbers["bob"], "token", brief)
+        assert credentials.remove_credential(transaction, numbers["ada"], "token", brief) == 1
+        assert [one.last_used_us for one in list_credentials(connection, numbers["ada"], "token")] == [now]
+
+
+def test_what_a_token_got_ends_with_it_and_is_bounded_by_it(store: Store) -> None:
+    with store.write() as transaction:
+        number = accounts.ensure_accounts(transaction, ["ada"])["ada"]
+        ends = transaction.now_us + HOUR
+        root = add_credential(
+            transaction, number, "token", b"1" * 32, expires_us=ends, scopes={"read", "publish", "account"}
+        )
+        session = add_credential(
+            transaction, number, "session", b"2" * 32, csrf="csrf", parent=root, expires_us=ends + HOUR
+        )
+        token = add_credential(transaction, number, "token", b"3" * 32, parent=root, scopes={"read", "admin"})
+        last = add_credential(transaction, number, "token", b"4" * 32, parent=token)
+        other = add_credential(transaction, number, "token", b"5" * 32)
+    assert [one.expires_us for one in (session, token, last, other)] == [ends, ends, ends, None]
+    assert [session.scopes, token.scopes, last.scopes] == [root.scopes, {"read"}, {"read"}]
+    with store.write() as transaction:
+        assert credentials.remove_credential(transaction, number, "token", root.id) == 4
+        assert list_credentials(transaction.connection, number, "token") == [other]
 
 
 def test_session_lasts_until_it_expires_or_ends(store: Store, clock: ManualClock) -> None:
     with store.write() as transaction:
         number = accounts.ensure_accounts(transaction, ["ada"])["ada"]
-        for name in (b"a", b"b", b"c", b"d"):
-            sessions.add_session(transaction, number, name * 32, "csrf", transaction.now_us + HOUR)
-        sessions.extend_session(transaction, b"b" * 32, transaction.now_us + 2 * HOUR)
-        sessions.remove_session(transaction, b"c" * 32)
+        for name, hours in ((b"a", 1), (b"b", 2), (b"c", 1), (b"d", 1)):
+            ends = transaction.now_us + hours * HOUR
+            add_credential(transaction, number, "session", name * 32, csrf="csrf", expires_us=ends)
+        credentials.remove_by_hash(transaction, b"c" * 32)
 
     def found() -> list[bool]:
         with store.read() as connection:
-            return [
-                sessions.find_session(connection, name * 32, store.now_us()) is not None for name in (b"a", b"b", b"c")
-            ]
+            now = store.now_us()
+            return [find_credential(connection, "session", name * 32, now) is not None for name in (b"a", b"b", b"c")]
 
     assert found() == [True, True, False]
     clock.advance(3600)
     assert found() == [False, True, False]
     with store.write() as transaction:
-        assert sessions.remove_expired(transaction) == 2
-        assert sessions.remove_sessions_of(transaction, number) == 1
+        assert credentials.remove_expired_sessions(transaction) == 2
+        assert credentials.remove_credentials_of(transaction, number, "session") == 1
     assert found() == [False, False, False]
+
+
+def test_audit_trail_has_what_an_account_did_and_what_was_done_to_it(store: Store, clock: ManualClock) -> None:
+    with store.write() as transaction:
+        audit.note(transaction, Actor(1, "ada"), "token.made", "token 5", 1)
+        audit.note(transaction, Actor(), "password.reset", "bob", 2)
+        audit.note(transaction, Actor(1, "ada"), "account.changed", "bob", 2)
+    with store.read() as connection:
+        assert [one.subject for one in audit.read_entries(connection, None, 2)] == ["bob", "bob"]
+        assert [one.action for one in audit.read_entries(connection, None, 9, 2)] == [
+            "account.changed",
+            "password.reset",
+        ]
+        newest = audit.read_entries(connection, None, 9, 1)
+        assert [one.action for one in newest] == ["account.changed", "token.made"]
+        assert [one.action for one in audit.read_entries(connection, newest[0].id, 9, 1)] == ["token.made"]
+    clock.advance(10)
+    with store.write() as transaction:
+        assert audit.remove_before(transaction, transaction.now_us) == 3

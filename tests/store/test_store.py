@@ -19,7 +19,7 @@ from tests.clocks import ManualClock
 from tests.databases import new_database
 from tocsin.errors import ClockJumped, CursorExpired, NeedsUpgrade, StoreError, StoreFailed, WeakDurability
 from tocsin.schema.files import dumps
-from tocsin.store import Store, database, events
+from tocsin.store import Store, credentials, database, deliveries, events
 from tocsin.store.backup import backup, restore
 from tocsin.store.check import check
 from tocsin.store.notifications import Matches, record_matches
@@ -154,6 +154,15 @@ INSERT INTO leases (subscription, owner, start_us, end_us, generation, changed_s
     VALUES (2, 1, 2, 9000000000000000, 1, 2)"""
 
 
+FOURTH_VERSION = """;
+INSERT INTO webhooks (id, account, url, secret, state, created_us, seq, subscription)
+    VALUES (1, 1, 'https://example.org/', 'secret', 'active', 1, 4, 2);
+INSERT INTO deliveries (webhook, seq, subscription, state, attempts, next_us, first_us)
+    VALUES (1, 2, 2, 'delivered', 1, 6, 6), (1, 3, 2, 'waiting', 0, 7, 7), (1, 4, 2, 'waiting', 0, 8, 8);
+INSERT INTO api_tokens (id, hash, account, name, created_us) VALUES (7, :ticket, 1, 'program', 1);
+INSERT INTO sessions (hash, account, csrf, created_us, expires_us) VALUES (:ticket, 1, 'csrf', 1, 9000000000000000)"""
+
+
 def test_upgrade_keeps_what_is_in_a_store_of_the_first_version(place: str) -> None:
     engine = database.connect(place)
     upgrade_engine(engine, "0001")
@@ -168,6 +177,28 @@ def test_upgrade_keeps_what_is_in_a_store_of_the_first_version(place: str) -> No
         event = broker.publish(car(1))
         assert seqs_of(broker, "ada") == [(event.seq, 2)]
         assert broker.unsubscribe(2, owner="ada").id == 2
+
+
+def test_upgrade_of_the_version_before_keeps_tokens_and_deliveries_that_wait_in_their_lanes(place: str) -> None:
+    engine = database.connect(place)
+    upgrade_engine(engine, "0004")
+    with engine.connect().execution_options(**{database.WRITE: True}) as connection, connection.begin():
+        for statement in (FIRST_VERSION + FOURTH_VERSION).split(";"):
+            facts = {"schema": dumps(SCHEMA, "json"), "tree": b'{"event_types":["car"]}', "ticket": bytes(32)}
+            connection.execute(text(statement), facts)
+    engine.dispose()
+    assert upgrade(place) == ("0004", HEAD)
+    with open_broker(place, schema=None, accept_clock=True) as broker, broker.store.read() as connection:
+        assert check(broker.store) == []
+        found = [(one.webhook, one.lane, one.next_us) for one in deliveries.due_lanes(connection, 10, 9)]
+        assert found == [(1, 2, 7)]
+        assert [one.seq for one in deliveries.due_in(connection, deliveries.Lane(1, 2, 7), 10, 9)] == [3, 4]
+        kept = credentials.find_credential(connection, "token", bytes(32), 10)
+        assert kept is not None
+        assert (kept.id, kept.name, kept.parent, kept.scopes) == (7, "program", None, None)
+        assert credentials.list_credentials(connection, 1, "session") == []  # by what it was got is not known
+    with open_broker(place, schema=None, accept_clock=True) as broker, broker.store.write() as turn:
+        assert credentials.add_credential(turn, 1, "token", bytes(range(32))).id == 8
 
 
 def test_crash_in_the_middle_of_an_upgrade_leaves_nothing_half_made(place: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from sqlalchemy import Connection
 
 from tests.clocks import ManualClock
 from tocsin.store import Store, accounts, deliveries, webhooks
@@ -30,8 +31,10 @@ def new_webhook(store: Store, name: str = "ada") -> webhooks.Webhook:
 
 
 def due(store: Store) -> list[Delivery]:
+    now = store.now_us()
     with store.read() as connection:
-        return deliveries.due_deliveries(connection, store.now_us(), 10)
+        found = deliveries.due_lanes(connection, now, 10)
+        return [one for lane in found for one in deliveries.due_in(connection, lane, now, 10)]
 
 
 def test_webhook_belongs_to_its_account_and_shows_no_secret(store: Store) -> None:
@@ -60,14 +63,14 @@ def test_delivery_is_tried_again_until_it_arrives_or_is_given_up(store: Store, c
     hook = new_webhook(store).id
     with store.write() as transaction:
         deliveries.add_deliveries(transaction, hook, [(6, 1), (6, 2), (7, 1)])
-    first, second, third = due(store)
+    first, third, second = due(store)
     with store.write() as transaction:
-        deliveries.mark_delivered(transaction, first)
-        deliveries.try_again(transaction, second, transaction.now_us + 2_000_000, "503")
-        deliveries.give_up(transaction, third, "410")
+        deliveries.mark_delivered(transaction, [first])
+        deliveries.try_again(transaction, [second], transaction.now_us + 2_000_000, "503")
+        deliveries.give_up(transaction, [third], "410")
     assert due(store) == []
     with store.read() as connection:
-        assert deliveries.next_due_us(connection) == store.now_us() + 2_000_000
+        assert deliveries.next_due_us(connection, store.now_us()) == store.now_us() + 2_000_000
     clock.advance(2)
     assert [(one.seq, one.subscription, one.attempts, one.last_error) for one in due(store)] == [(6, 2, 1, "503")]
     with store.read() as connection:
@@ -92,3 +95,39 @@ def test_deliveries_made_out_and_position_moved_are_one_transaction(store: Store
     with pytest.raises(ZeroDivisionError):
         make_out()
     assert due(store) == []
+
+
+def test_first_of_a_lane_holds_back_the_rest_and_no_other_lane(store: Store, clock: ManualClock) -> None:
+    hook = new_webhook(store).id
+    with store.write() as transaction:
+        deliveries.add_deliveries(transaction, hook, [(6, 1), (6, 2), (7, 1), (8, 2)])
+    first = due(store)[0]
+    assert (first.seq, first.lane) == (6, 1)
+    with store.write() as transaction:
+        deliveries.try_again(transaction, [first], transaction.now_us + 1_000_000, "500")
+    assert [(one.seq, one.lane) for one in due(store)] == [(6, 2), (8, 2)]
+    clock.advance(1)
+    assert [(one.seq, one.lane) for one in due(store) if one.lane == 1] == [(6, 1), (7, 1)]
+    with store.write() as transaction:
+        webhooks.set_state(transaction, hook, "disabled", "410")
+    assert due(store) == []
+    with store.read() as connection:
+        assert deliveries.next_due_us(connection, 0) is None
+
+
+def test_deliveries_after_a_position_are_removed_to_be_made_out_again(store: Store) -> None:
+    hook = new_webhook(store).id
+    with store.write() as transaction:
+        deliveries.add_deliveries(transaction, hook, [(6, 1), (6, 2), (7, 1)])
+        deliveries.mark_delivered(transaction, due_of(transaction.connection, hook, 6, 1))
+        deliveries.remove_after(transaction, hook, (6, 1))
+    assert due(store) == []
+    with store.write() as transaction:
+        deliveries.add_deliveries(transaction, hook, [(6, 2), (7, 1)])
+    assert [(one.seq, one.subscription) for one in due(store)] == [(6, 2), (7, 1)]
+
+
+def due_of(connection: Connection, hook: int, seq: int, subscription: int) -> list[Delivery]:
+    found = deliveries.find_delivery(connection, hook, seq, subscription)
+    assert found is not None
+    return [found]

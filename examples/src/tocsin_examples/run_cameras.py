@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
+from tocsin.matching.matcher import Matcher
 from tocsin.operators.builtin.regions import Regions
-from tocsin.operators.operator_matcher import OperatorMatcher
 from tocsin.schema import Point
 from tocsin_examples.cameras import SUBSCRIPTIONS, Cameras, camera_registry
 
@@ -34,7 +34,7 @@ class Summary:
 def run(*, events: int, schedule: str, seed: int, console: Console) -> Summary:
     """Run the demo and print it; return its figures."""
     cameras, registry = Cameras(seed), camera_registry()
-    matcher = OperatorMatcher(cameras.schema, registry, schedule)
+    matcher = Matcher(cameras.schema, operators=registry, schedule=schedule)
     for name, text in SUBSCRIPTIONS.items():
         matcher.subscribe(name, text)
     scenes = list(cameras.scenes(events))
@@ -43,12 +43,12 @@ def run(*, events: int, schedule: str, seed: int, console: Console) -> Summary:
     places: dict[Point, str] = {}
     started = time.perf_counter()
     for scene, snapshot in zip(scenes, snapshots, strict=True):
-        found = matcher.match_with_bindings(snapshot)
-        matches.update(map(str, found))
-        places[scene.location] = str(min(found))[-1] if found else "·"
+        found = [str(id) for id in matcher.match(snapshot)]
+        matches.update(found)
+        places[scene.location] = min(found)[-1] if found else "·"
     seconds = time.perf_counter() - started
     asked = sum(text.count("(") for text in SUBSCRIPTIONS.values())
-    evaluations = matcher.work.details.get("evaluations", 0)
+    evaluations = matcher.asked.evaluations
     summary = Summary(events, dict(matches), evaluations, asked * events, seconds, schedule)
     _print_map(console, places)
     _print_summary(console, summary)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,8 +89,16 @@ def read_stored(body: bytes) -> dict[str, Any]:
     return document
 
 
-def admit_stored(schema: Schema, body: bytes) -> Event:
-    """Return a stored event, admitted again; one that was an offer may lack mandatory attributes, which were computed."""
+def admit_stored(
+    schema: Schema, body: bytes, offer: bytes | None = None, offers: OfferAdmission | None = None
+) -> Event:
+    """Return a stored event, or offer, admitted again; of an offer whose program is gone, its own attributes.
+
+    One that was an offer may lack mandatory attributes, which were computed.
+    """
+    if offer is not None and offers is not None:
+        with suppress(EventRejected):
+            return offers.admit_stored(offer, schema)
     raw = read_stored(body)
     types = raw.get(EVENT_TYPE)
     offered = {union.event for union in schema.unions.values()}

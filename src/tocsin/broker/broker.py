@@ -36,7 +36,7 @@ from tocsin.broker.changes import (
 )
 from tocsin.broker.core import Core
 from tocsin.broker.deliveries import CONSUMER, Bells, Listener, position_of, read_page
-from tocsin.broker.expression_batches import prepare_all
+from tocsin.broker.expression_batches import prepare_all, prepare_or_list
 from tocsin.broker.expressions import Expression, Prepared, prepare
 from tocsin.broker.going_on import Pause, Replace, Resume
 from tocsin.broker.indexes import open_index
@@ -59,7 +59,6 @@ from tocsin.broker.turns import Turns
 from tocsin.broker.views import letter_view, subscription_view
 from tocsin.errors import QuotaExceeded, UnknownDeadLetter, UnknownSubscription
 from tocsin.language import Explanation
-from tocsin.language.offer import is_offer
 from tocsin.offers.program_files import ProgramsFile
 from tocsin.offers.programs import Programs
 from tocsin.operators.registries import open_registry
@@ -174,10 +173,11 @@ class Broker:
         owner: str,
         lease: float | timedelta | None = None,
         idempotency_key: str | None = None,
+        list_wrong: bool = False,
     ) -> list[SubscriptionReceipt]:
         """Store many subscriptions of one owner in one commit, all or none.
 
-        The same idempotency key with the same subscriptions gives the same receipts, without their tickets, which are
+        With `list_wrong` those that are wrong are told together (ExpressionsRejected), not the first alone. The same idempotency key with the same subscriptions gives the same receipts, without their tickets, which are
         shown once; with others IdempotencyConflict.
         """
         check_name("an owner", owner)
@@ -186,7 +186,8 @@ class Broker:
         settings, schema = self._core.settings, self._core.schema
         lease_us = settings.lease_us(lease)
         registry, most_bytes = self._core.registry, settings.expression_bytes
-        prepared = prepare_all(expressions, schema, most_bytes=most_bytes, registry=registry)
+        judge = prepare_or_list if list_wrong else prepare_all
+        prepared = judge(expressions, schema, most_bytes=most_bytes, registry=registry)
         if not prepared:
             return []
         return self._turns.take(
@@ -236,6 +237,7 @@ class Broker:
 
     def prepare(self, expression: Expression) -> Prepared:
         """Return an expression as subscribing would take it, and store nothing; raises LanguageError."""
+        self._core.refresh()
         most_bytes = self._core.settings.expression_bytes
         return prepare(expression, self._core.schema, most_bytes=most_bytes, registry=self._core.registry)
 
@@ -424,8 +426,8 @@ class Broker:
         """Remember that an owner has everything up to a cursor; never goes back."""
         check_name("a consumer", consumer)
         with self._core.turn() as turn:
-            position = position_of(cursor, turn.transaction.start)
             number = accounts.ensure_accounts(turn.transaction, [owner])[owner]
+            position = position_of(cursor, turn.transaction.start, number)
             letters.acknowledge(turn.transaction, number, consumer, *position)
 
     def listen(self, owner: str, *, cursor: str | None = None, consumer: str = CONSUMER) -> Listener:
@@ -462,11 +464,14 @@ class Broker:
         """Return why an event, or offer, would match an owner's subscription, or not; nothing is published."""
         return inquiries.explain_event(self._core, owner, event, subscription)
 
-    def read(self, raw: Mapping[str, Any]) -> Event:
+    def explain_draft(self, event: RawEvent, expression: Expression) -> Explanation:
+        """Return why an event, or offer, would match an expression, or not; nothing is stored."""
+        return inquiries.explain_draft(self._core, event, expression)
+
+    def read(self, raw: RawEvent) -> Event:
         """Return an event, or an offer, as publishing it would take it; raises EventRejected."""
         self._core.refresh()
-        schema = self._core.schema
-        return self._core.offers.admit(raw, schema) if is_offer(raw) else schema.admit(raw)
+        return inquiries.read_event(self._core, raw)
 
     @functools.cached_property
     def held_offers(self) -> HeldOffers:
@@ -501,8 +506,12 @@ class Broker:
     def index_stats(self) -> dict[str, Any]:
         """Return figures of the index."""
         with self._core.lock:
-            return {"seq": self._core.live.seq, "live": len(self._core.live),
-                    "failures": self._core.live.failures, **self._core.live.matcher.stats()}
+            return {
+                "seq": self._core.live.seq,
+                "live": len(self._core.live),
+                "failures": self._core.live.failures,
+                **self._core.live.matcher.stats(),
+            }
 
     def save_index(self, *, merge: bool = False) -> None:
         """Write the index to disk, merged into one segment first if asked; the broker does so by itself now and then."""

@@ -35,6 +35,8 @@ from tocsin.errors import (
 from tocsin.schema import Schema
 from tocsin.schema.files import dumps
 from tocsin.store import accounts, letters, replacements, schema_history, subscriptions
+from tocsin.store.accounts import Account
+from tocsin.store.prices import price_of
 from tocsin.store.subscriptions import NewSubscription, StoredSubscription
 
 
@@ -91,14 +93,11 @@ class Subscribe:
         if turn.schema.version != self.schema.version:  # extended meanwhile; what was valid still is
             most_bytes, registry = settings.expression_bytes, turn.registry
             self.prepared = prepare_all(self.expressions, turn.schema, most_bytes=most_bytes, registry=registry)
-        owner = accounts.find_account(turn.connection, self.owner)
-        has = 0 if owner is None else turn.count_of(owner)
-        if has + len(self.prepared) > settings.subscriptions_per_owner:
-            raise QuotaExceeded(
-                f"{self.owner} has {has} subscriptions, and may have {settings.subscriptions_per_owner}; "
-                "unsubscribe some first"
-            )
-        number = accounts.ensure_accounts(turn.transaction, [self.owner])[self.owner] if owner is None else owner
+        account = accounts.read_account(turn.connection, self.owner)
+        check_quotas(turn, settings, self.owner, account, self.prepared)
+        number = (
+            accounts.ensure_accounts(turn.transaction, [self.owner])[self.owner] if account is None else account.number
+        )
         tickets = [new_ticket() for _ in self.prepared]
         first = subscriptions.add_subscriptions(
             turn.transaction,
@@ -113,6 +112,28 @@ class Subscribe:
             SubscriptionReceipt(first + at, first + at, instant(end), 1, ticket)
             for at, (ticket, _) in enumerate(tickets)
         ]
+
+
+def check_quotas(
+    turn: Turn, settings: BrokerSettings, owner: str, account: Account | None, new: Sequence[Prepared], less: int = 0
+) -> None:
+    """Raise QuotaExceeded where an owner would have too many subscriptions, or too large ones.
+
+    Within the turn, so that requests that come together cannot pass together. `less` is the price of what is replaced.
+    """
+    quotas = {} if account is None else account.quotas
+    most = quotas.get("subscriptions", settings.subscriptions_per_owner)
+    most_bytes = quotas.get("subscription_bytes", settings.subscription_bytes_per_owner)
+    has = 0 if account is None else turn.count_of(account.number)
+    if not less and has + len(new) > most:
+        raise QuotaExceeded(f"{owner} has {has} subscriptions, and may have {most}; unsubscribe some first")
+    price = sum(price_of(one.tree) for one in new)
+    taken = 0 if account is None else subscriptions.bytes_of(turn.connection, account.number)
+    if taken - less + price > most_bytes:
+        raise QuotaExceeded(
+            f"{owner}'s subscriptions take {taken} bytes and may take {most_bytes}; "
+            f"this would take {price}: ask for fewer values, or unsubscribe some first"
+        )
 
 
 # --- renew and unsubscribe --------------------------------------------------------------------------------------------

@@ -1,18 +1,24 @@
-"""Cursors: opaque texts that say how far a reader has come, in one incarnation of the store."""
+"""Cursors: opaque texts that say how far a reader has come, in one incarnation of the store.
+
+They are sealed with a key that only the store knows, and those that an owner got are good for that owner only: made up,
+altered or another's, they are refused. A cursor of nobody (the oldest there is, the newest) is good for everybody.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import hmac
 import struct
-import zlib
 from typing import NamedTuple
 
 from tocsin.errors import BadCursor
 
-_LAYOUT = struct.Struct(">B4sQQ")
-_VERSION = 1
+_LAYOUT = struct.Struct(">B4sQQQ")
+_SEAL_BYTES = 8
+_VERSION, _UNSEALED = 2, 1
 LAST = 2**63 - 1  # after every subscription
+NOBODY = 0  # accounts are numbered from 1
 
 
 class Position(NamedTuple):
@@ -22,21 +28,49 @@ class Position(NamedTuple):
     subscription: int
 
 
-def encode(position: Position, incarnation: str) -> str:
-    """Return the cursor of a position."""
-    body = _LAYOUT.pack(_VERSION, bytes.fromhex(incarnation[:8]), *position)
-    return base64.urlsafe_b64encode(body + zlib.crc32(body).to_bytes(4, "big")).decode().rstrip("=")
+class Decoded(NamedTuple):
+    """What a cursor says; whether it is true, `check` knows."""
+
+    position: Position
+    incarnation: str  # its beginning
+    owner: int
 
 
-def decode(cursor: str) -> tuple[Position, str]:
-    """Return the position, and the beginning of the incarnation's name; raises BadCursor."""
+def encode(position: Position, incarnation: str, owner: int = NOBODY) -> str:
+    """Return the cursor of a position, for one owner or for everybody."""
+    body = _LAYOUT.pack(_VERSION, bytes.fromhex(incarnation[:8]), *position, owner)
+    return base64.urlsafe_b64encode(body + _seal(body, incarnation)).decode().rstrip("=")
+
+
+def decode(cursor: str) -> Decoded:
+    """Return what a cursor says; raises BadCursor where it is none."""
     try:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        body, check = raw[:-4], raw[-4:]
-        version, incarnation, seq, subscription = _LAYOUT.unpack(body)
+        version, incarnation, seq, subscription, owner = _LAYOUT.unpack(raw[:-_SEAL_BYTES])
     except (binascii.Error, ValueError, struct.error):
         raise BadCursor("this is no cursor; use one as it came with a page or a notification") from None
-    altered = zlib.crc32(body).to_bytes(4, "big") != check or max(seq, subscription) > LAST
-    if altered or version != _VERSION or encode(Position(seq, subscription), incarnation.hex()) != cursor:
+    if version != _VERSION or max(seq, subscription, owner) > LAST:
         raise BadCursor("this cursor was altered; use one as it came with a page or a notification")
-    return Position(seq, subscription), incarnation.hex()
+    return Decoded(Position(seq, subscription), incarnation.hex(), owner)
+
+
+def check(cursor: str, incarnation: str, owner: int | None) -> None:
+    """Raise BadCursor where a cursor of this incarnation was altered, or is another's; `owner` None: whoever asks."""
+    found = decode(cursor)
+    if not hmac.compare_digest(encode(found.position, incarnation, found.owner).encode(), cursor.encode()):
+        raise BadCursor("this cursor was altered; use one as it came with a page or a notification")
+    if owner is not None and found.owner not in (NOBODY, owner):
+        raise BadCursor("this cursor is another account's")
+
+
+def is_unsealed(cursor: str) -> bool:
+    """Return whether a cursor is of the versions that knew no seal; they cannot be followed any more."""
+    try:
+        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return len(raw) == 25 and raw[0] == _UNSEALED
+
+
+def _seal(body: bytes, incarnation: str) -> bytes:
+    return hmac.digest(b"tocsin cursor " + incarnation.encode(), body, "sha256")[:_SEAL_BYTES]

@@ -45,12 +45,12 @@ def read_page(core: Core, owner: str, cursor: str | None, limit: int, consumer: 
         number = accounts.find_account(connection, owner)
         start = _start(connection, stands, number, cursor, consumer)
         found = Found([], more=False) if number is None else _find(connection, number, start, limit)
-        notifications = describe(connection, found.positions, stands.incarnation)
+        notifications = describe(connection, found.positions, stands.incarnation, number or cursors.NOBODY)
     if found.more:
         end = found.positions[-1]
     else:  # nothing else was there, up to where matching had come
         end = max(start, Position(stands.matched_through, LAST))
-    return Page(tuple(notifications), cursors.encode(end, stands.incarnation), found.more)
+    return Page(tuple(notifications), cursors.encode(end, stands.incarnation, number or cursors.NOBODY), found.more)
 
 
 def oldest_cursor(stands: Meta) -> str:
@@ -58,19 +58,22 @@ def oldest_cursor(stands: Meta) -> str:
     return cursors.encode(Position(stands.horizon, LAST), stands.incarnation)
 
 
-def position_of(cursor: str, stands: Meta) -> Position:
-    """Return the position of a cursor; raises BadCursor, or CursorExpired."""
-    position, incarnation = cursors.decode(cursor)
-    if incarnation != stands.incarnation[:8]:
+def position_of(cursor: str, stands: Meta, owner: int | None) -> Position:
+    """Return the position of a cursor of an owner (None: of nobody who is known); raises BadCursor, or CursorExpired."""
+    if cursors.is_unsealed(cursor):
+        raise CursorExpired("this cursor is of an earlier version; go on from the oldest", oldest_cursor(stands))
+    found = cursors.decode(cursor)
+    if found.incarnation != stands.incarnation[:8]:
         raise CursorExpired("the store was restored from a backup since this cursor was made", oldest_cursor(stands))
-    if position.seq > stands.seq:
+    cursors.check(cursor, stands.incarnation, cursors.NOBODY if owner is None else owner)
+    if found.position.seq > stands.seq:
         raise BadCursor("this cursor is not of this store")
-    return position
+    return found.position
 
 
 def _start(connection: Connection, stands: Meta, owner: int | None, cursor: str | None, consumer: str) -> Position:
     if cursor is not None:
-        position = position_of(cursor, stands)
+        position = position_of(cursor, stands, owner)
     else:
         acknowledged = None if owner is None else letters.read_acknowledged(connection, owner, consumer)
         position = Position(stands.horizon, LAST) if acknowledged is None else Position(*acknowledged)
@@ -97,8 +100,8 @@ def _find(connection: Connection, owner: int, start: Position, limit: int) -> Fo
     return Found(found, more=False)
 
 
-def describe(connection: Connection, positions: Sequence[Position], incarnation: str) -> list[Notification]:
-    """Return the notifications at positions, which must be there."""
+def describe(connection: Connection, positions: Sequence[Position], incarnation: str, owner: int) -> list[Notification]:
+    """Return an owner's notifications at positions, which must be there."""
     stored = events.find_events(connection, sorted({position.seq for position in positions}))
     origins = replacements.origins_of(connection, {position.subscription for position in positions})
     beside = _beside(connection, positions)
@@ -114,7 +117,7 @@ def describe(connection: Connection, positions: Sequence[Position], incarnation:
                 event_id=id_text(event.event_id),
                 arrival=instant(event.arrival_us),
                 event=read_stored(event.body) | told.values,
-                cursor=cursors.encode(position, incarnation),
+                cursor=cursors.encode(position, incarnation, owner),
                 computed=tuple(told.values),
                 bindings=tuple(told.bindings),
             )

@@ -11,21 +11,20 @@ from __future__ import annotations
 import math
 import random
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tocsin.broker.admission import admit_stored
 from tocsin.broker.expressions import prepare
 from tocsin.broker.offers import OfferAdmission
 from tocsin.broker.trial import Trial
-from tocsin.errors import EventRejected, TocsinError
+from tocsin.errors import TocsinError
 from tocsin.language import Subscription
+from tocsin.offers.programs import Programs
 from tocsin.operators.registry import Registry
 from tocsin.schema import Event, Schema
 from tocsin.store import Store, schema_history
 from tocsin.store.events import StoredEvent, read_events
 from tocsin.store.offers import documents_between
-from tocsin.offers.programs import Programs
 
 Z = 1.96  # of the normal distribution: 95% two-sided
 DAY_SECONDS = 86_400.0
@@ -74,14 +73,21 @@ class EventSample:
 
     @classmethod
     def of_store(
-        cls, store: Store, size: int = DEFAULT_SAMPLE, *, most_events: int = 50_000, programs: Programs | None = None
+        cls,
+        store: Store,
+        size: int = DEFAULT_SAMPLE,
+        *,
+        most_events: int = 50_000,
+        programs: Programs | None = None,
+        operators: Registry | None = None,
     ) -> EventSample:
-        """Return a sample of a store's newest events; offers among them may call programs."""
+        """Return a sample of a store's newest events; offers among them may call programs and operators."""
         with store.read() as connection:
             newest = schema_history.newest(connection)
             if newest is None:
                 raise TocsinError("the store has no schema yet")
-        sample = cls(newest.schema, size, offers=OfferAdmission(programs))
+        registry = Registry() if operators is None else operators
+        sample = cls(newest.schema, size, offers=OfferAdmission(programs, registry))
         sample.through_seq = max(store.meta().horizon, store.meta().seq - most_events)
         sample.refresh(store)
         return sample
@@ -112,17 +118,11 @@ class EventSample:
         at = len(self.events) if len(self.events) < self.size else self._random.randrange(self.seen)
         if at >= self.size:
             return
-        chosen = event if event is not None else self._read(body, offer)
+        chosen = event if event is not None else admit_stored(self.schema, body, offer, self.offers)
         if at == len(self.events):
             self.events.append(chosen)
         else:
             self.events[at] = chosen
-
-    def _read(self, body: bytes, offer: bytes | None) -> Event:
-        if offer is not None:
-            with suppress(EventRejected):  # it calls a program that is gone: its static attributes are left
-                return self.offers.admit_stored(offer, self.schema)
-        return admit_stored(self.schema, body)
 
     @property
     def per_day(self) -> float:
@@ -140,7 +140,7 @@ class EventSample:
         operators = Registry() if registry is None else registry
         prepared = prepare(draft, self.schema, most_bytes=_MOST_BYTES, registry=operators)
         trial = Trial(prepared, operators)
-        matched, looked = self._count(trial, shuffled=trial.calls_operators)
+        matched, looked = self._count(trial)
         exact = self.seen == looked
         share = matched / max(1, looked)
         low, high = (share, share) if exact and looked else wilson(matched, looked)
@@ -148,12 +148,11 @@ class EventSample:
         seconds = time.perf_counter() - started
         return Estimate(share, low, high, share * rate, low * rate, high * rate, looked, matched, seconds, exact)
 
-    def _count(self, trial: Trial, *, shuffled: bool) -> tuple[int, int]:
+    def _count(self, trial: Trial) -> tuple[int, int]:
         """Return how many events match, of how many that were looked at before the trial had its time."""
-        # Whatever part of them is looked at must be a sample too; as they lie they are by age.
-        events = random.Random(0).sample(self.events, len(self.events)) if shuffled else self.events  # noqa: S311
         matched = looked = 0
-        for event in events:
+        # Whatever part of them is looked at must be a sample too; as they lie they are by age.
+        for event in random.Random(0).sample(self.events, len(self.events)):  # noqa: S311
             if trial.spent:
                 break
             matched += trial.holds(event)

@@ -16,6 +16,7 @@ import msgspec
 
 from tocsin.broker.expressions import Expression, Prepared, bulk_line, prepare
 from tocsin.compile.bulk import load_bulk
+from tocsin.errors import ExpressionsRejected, TocsinError
 from tocsin.language.bounds import MAX_NAME, MAX_STRING
 from tocsin.operators.registry import Registry
 from tocsin.schema import Schema
@@ -23,13 +24,49 @@ from tocsin.schema import Schema
 FEW = 50  # expressions that are prepared singly as fast
 _KEYS = {"id", "event_types", "predicates"}
 _COMPARISONS = {"=", "!=", "<", "<=", ">", ">="}
+_MANY, _LOOKED_AT_FIRST, _MOST_WRONG = 200, 30, 100
 _MOST_PREDICATES = 500  # far from where an expression is too large
+
+
+def prepare_or_list(
+    expressions: Sequence[Expression], schema: Schema, *, most_bytes: int, registry: Registry | None = None
+) -> list[Prepared]:
+    """Return expressions judged by a schema, in order; raises ExpressionsRejected with those that are wrong.
+
+    Of many, some from everywhere are looked at first, the last among them, and a hundred that are wrong suffice: whoever
+    sends much that is wrong is told soon. In all each is judged once.
+    """
+    wrong: dict[int, TocsinError] = {}
+    prepared: dict[int, Prepared] = _plain(expressions, schema, most_bytes)
+    left = [at for at in range(len(expressions)) if at not in prepared]
+    first = left[:: max(1, len(left) // _LOOKED_AT_FIRST)] + left[-1:] if len(left) > _MANY else []
+    for at in dict.fromkeys([*first, None, *left]):
+        if at is None or len(wrong) >= _MOST_WRONG:
+            if wrong:
+                break
+        elif at not in prepared:
+            try:
+                prepared[at] = prepare(expressions[at], schema, most_bytes=most_bytes, registry=registry)
+            except TocsinError as error:
+                wrong[at] = error
+    if wrong:
+        raise ExpressionsRejected(dict(sorted(wrong.items())))
+    return [prepared[at] for at in range(len(expressions))]
 
 
 def prepare_all(
     expressions: Sequence[Expression], schema: Schema, *, most_bytes: int, registry: Registry | None = None
 ) -> list[Prepared]:
     """Return expressions judged by a schema, in order; raises the LanguageError of the first that is wrong."""
+    plain = _plain(expressions, schema, most_bytes)
+    return [
+        plain.get(at) or prepare(one, schema, most_bytes=most_bytes, registry=registry)
+        for at, one in enumerate(expressions)
+    ]
+
+
+def _plain(expressions: Sequence[Expression], schema: Schema, most_bytes: int) -> dict[int, Prepared]:
+    """Return those that are plain conjunctions, by position; none, where one of them is wrong."""
     plain: dict[int, Prepared] = {}
     if len(expressions) >= FEW:
         for at, one in enumerate(expressions):
@@ -37,10 +74,7 @@ def prepare_all(
                 plain[at] = Prepared("", tree, schema, plain=True)
         if load_bulk((bulk_line(at, one.tree) for at, one in plain.items()), schema).errors:
             plain = {}  # found again, and told, in the order of the expressions
-    return [
-        plain.get(at) or prepare(one, schema, most_bytes=most_bytes, registry=registry)
-        for at, one in enumerate(expressions)
-    ]
+    return plain
 
 
 def plain_tree(expression: Expression) -> bytes | None:

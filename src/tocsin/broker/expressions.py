@@ -46,12 +46,9 @@ class Prepared:
 
 
 def prepare(expression: Expression, schema: Schema, *, most_bytes: int, registry: Registry | None = None) -> Prepared:
-    """Return the expression bound to the schema and to operators; raises a LanguageError."""
-    text = expression if isinstance(expression, str) else None
-    if text is not None and len(text) > most_bytes:
-        raise TooLarge(f"an expression has at most {most_bytes} characters")
+    """Return the expression bound to the schema and to operators, to be stored; raises a LanguageError."""
     operators = Registry() if registry is None else registry
-    bound = bind(_tree(expression), schema, text=text, operators=operators)
+    bound = bind_expression(expression, schema, operators, most_bytes=most_bytes)
     for name in bound.operators:
         if not operators.get(name).pure:
             raise BindError(
@@ -61,9 +58,19 @@ def prepare(expression: Expression, schema: Schema, *, most_bytes: int, registry
     tree: bytes = msgspec.json.encode(to_json(bound.subscription))
     if len(tree) > most_bytes:
         raise TooLarge(f"an expression has at most {most_bytes} bytes as JSON")
-    prepared = Prepared(text or "", tree, schema, judged=bound)
+    prepared = Prepared(expression if isinstance(expression, str) else "", tree, schema, judged=bound)
     _ = prepared.form  # normalised before anything is stored: what no matcher can hold must not get into the store
     return prepared
+
+
+def bind_expression(
+    expression: Expression, schema: Schema, operators: Operators, *, most_bytes: int
+) -> BoundSubscription:
+    """Return an expression, in any form, bound to the schema and to operators; raises a LanguageError."""
+    text = expression if isinstance(expression, str) else None
+    if text is not None and len(text) > most_bytes:
+        raise TooLarge(f"an expression has at most {most_bytes} characters")
+    return bind(_tree(expression), schema, text=text, operators=operators)
 
 
 def _tree(expression: Expression) -> Subscription:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tocsin.broker.changes import Claim, check_going_on
+from tocsin.broker.changes import Claim, check_going_on, check_quotas
 from tocsin.broker.core import Turn
 from tocsin.broker.expressions import Expression, Prepared, prepare
 from tocsin.broker.live_leases import Lease
 from tocsin.broker.receipts import SubscriptionReceipt
 from tocsin.broker.settings import BrokerSettings
 from tocsin.broker.times import instant
-from tocsin.store import subscriptions
+from tocsin.store import accounts, subscriptions
+from tocsin.store.prices import price_of
 from tocsin.store.subscriptions import NewSubscription, StoredSubscription
 
 
@@ -32,6 +33,8 @@ class Replace:
         if turn.schema.version != self.prepared.schema.version:
             most_bytes, registry = settings.expression_bytes, turn.registry
             self.prepared = prepare(self.expression, turn.schema, most_bytes=most_bytes, registry=registry)
+        account = accounts.read_account_of(turn.connection, found.owner)
+        check_quotas(turn, settings, found.owner_name, account, [self.prepared], price_of(found.tree))
         seq = _go_on(turn, found, self.prepared)
         if found.paused:
             seq = _pause(turn, seq)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tocsin.broker.broker import Broker
-from tocsin.broker.live_matcher import LiveFolder
 from tocsin.broker.indexes import folder_of
+from tocsin.broker.live_matcher import LiveFolder
 from tocsin.compile.ids import kept_ids
 from tocsin.errors import FileError, StoreError
 from tocsin.index.check import check_segment

@@ -7,19 +7,20 @@ the live index.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection
 
 from tocsin.broker.admission import Admitted, RawEvent, admit_all, admit_stored
 from tocsin.broker.core import Core
-from tocsin.broker.expressions import bind_stored
+from tocsin.broker.expressions import Expression, bind_expression, bind_stored
 from tocsin.broker.receipts import DryRun, Reached
 from tocsin.errors import EventRejected, UnknownNotification, UnknownSubscription
-from tocsin.language import Explanation, explain
+from tocsin.language import BoundSubscription, Explanation, explain
 from tocsin.language.offer import Offer
 from tocsin.matching.inquiry import Inquiry
-from tocsin.schema import Event
+from tocsin.schema import Event, Value
 from tocsin.store import accounts, events, notifications, offers, replacements, subscriptions
 from tocsin.store.letters import DeadLetter, read_dead_letters
 from tocsin.store.subscriptions import StoredSubscription
@@ -69,13 +70,13 @@ def explain_notification(core: Core, owner: str, seq: int, subscription: int) ->
     if event is None or kept is None or kept.origin != subscription:
         raise UnknownNotification(seq, subscription)
     values = told.get((seq, kept.id), offers.NOTHING_BESIDE).values
-    found = _as_told(core, event.body, None if offer is None else offer.document, values)
-    return explain_pair(core, kept, found)
-
-
-def explain_pair(core: Core, kept: StoredSubscription, event: Event) -> Explanation:
-    """Return why an event, or offer, and a stored subscription match, or do not."""
+    found, computed = _as_told(core, event.body, None if offer is None else offer.document, values)
     bound = bind_stored(kept.tree, core.schema, core.registry)
+    return replace(explain_pair(core, bound, found), computed=computed)
+
+
+def explain_pair(core: Core, bound: BoundSubscription, event: Event) -> Explanation:
+    """Return why an event, or offer, and a subscription match, or do not."""
     return explain(bound, event, core.registry, reveal_rules=core.settings.reveal_rules)
 
 
@@ -86,24 +87,41 @@ def explain_event(core: Core, owner: str, raw: RawEvent, subscription: int) -> E
         kept = subscriptions.find_current(connection, [subscription]).get(subscription)
     if kept is None or kept.owner_name != owner:
         raise UnknownSubscription(subscription)
+    event = read_event(core, raw)
+    return explain_pair(core, bind_stored(kept.tree, core.schema, core.registry), event)
+
+
+def explain_draft(core: Core, raw: RawEvent, expression: Expression) -> Explanation:
+    """Return why an event, or offer, would match an expression, or not; raises LanguageError, EventRejected.
+
+    Nothing is kept, so the operators that it calls need not be pure.
+    """
+    core.refresh()
+    most_bytes = core.settings.expression_bytes
+    bound = bind_expression(expression, core.schema, core.registry, most_bytes=most_bytes)
+    return explain_pair(core, bound, read_event(core, raw))
+
+
+def read_event(core: Core, raw: RawEvent) -> Event:
+    """Return an event, or offer, as publishing it would take it; raises EventRejected."""
     (judged,) = admit_all([raw], core.schema, core.settings.event_bytes, core.offers)
     if not isinstance(judged, Admitted):
         raise EventRejected(judged.violations)
-    return explain_pair(core, kept, judged.event)
+    return judged.event
 
 
-def _as_told(core: Core, body: bytes, document: bytes | None, values: dict[str, Any]) -> Event:
-    """Return a stored event as a subscription was told it: with the values that were computed for it then."""
+def _as_told(core: Core, body: bytes, document: bytes | None, values: dict[str, Any]) -> tuple[Event, dict[str, Value]]:
+    """Return a stored event as a subscription was told it, with the values that were computed for it then; and these."""
     event = admit_stored(core.schema, body)
-    domains = {name: core.schema.domain_of(name) for name in values}
-    computed = {name: (domains[name].admit(value),) for name, value in values.items()}
+    computed = {name: core.schema.domain_of(name).admit(value) for name, value in values.items()}
+    whole = {**event.values, **{name: (value,) for name, value in computed.items()}}
     if document is None:
-        return Event({**event.values, **computed})
+        return Event(whole), computed
     try:
         offer = core.offers.admit_stored(document, core.schema)
     except EventRejected:  # it calls a program that is gone
-        return Event({**event.values, **computed})
-    return Offer({**event.values, **computed}, offer.rules)
+        return Event(whole), computed
+    return Offer(whole, offer.rules), computed
 
 
 def _was_told(connection: Connection, owner: int | None, seq: int, one: StoredSubscription) -> bool:

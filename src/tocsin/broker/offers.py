@@ -41,9 +41,7 @@ class PublishedOffer(Offer):
 class OfferAdmission:
     """Judges offers; it remembers the texts of their rules and formulas. Safe to share among threads."""
 
-    def __init__(
-        self, programs: Programs | ProgramsFile | None = None, operators: Operators = NO_OPERATORS
-    ) -> None:
+    def __init__(self, programs: Programs | ProgramsFile | None = None, operators: Operators = NO_OPERATORS) -> None:
         self._file = programs if isinstance(programs, ProgramsFile) else None
         self.programs = programs.programs if isinstance(programs, ProgramsFile) else programs or Programs()
         self._operators = operators

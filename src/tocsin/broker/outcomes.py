@@ -79,7 +79,7 @@ def outcomes_of(
 ) -> list[Outcome]:
     """Return what came of events that the live index has just matched, of those for which there is something to say."""
     chosen = {at for at, event in enumerate(events) if isinstance(event, PublishedOffer)}
-    chosen |= {at for at, _ in (*inquiry.bindings, *inquiry.computed, *inquiry.failures)}
+    chosen |= inquiry.events
     if not chosen:
         return []
     order = np.argsort(matches.seq, kind="stable")

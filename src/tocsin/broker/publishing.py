@@ -16,7 +16,7 @@ from tocsin.broker.admission import Admitted, RawEvent, Rejected, admit_all, req
 from tocsin.broker.core import Core, Turn
 from tocsin.broker.offers import OfferAdmission, PublishedOffer
 from tocsin.broker.outcomes import NewOffer, Outcome, outcomes_of, store_offers, store_outcomes, tell
-from tocsin.broker.receipts import Met, PublishReceipt
+from tocsin.broker.receipts import PublishReceipt
 from tocsin.broker.times import id_text, new_event_ids
 from tocsin.broker.turns import Waiting
 from tocsin.errors import BatchRejected, EventRejected, IdempotencyConflict, TocsinError, Violation

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tocsin.broker import cursors
-from tocsin.broker.admission import RawEvent
+from tocsin.broker.admission import RawEvent, request_hash
 from tocsin.broker.broker import Broker
 from tocsin.broker.cursors import LAST, Position
 from tocsin.broker.deliveries import describe, oldest_cursor, position_of
@@ -17,9 +17,9 @@ from tocsin.broker.publishing import Publish, Receipts
 from tocsin.broker.receipts import Notification, PublishReceipt
 from tocsin.broker.settings import BrokerSettings
 from tocsin.broker.turns import Waiting
-from tocsin.errors import CursorExpired, TocsinError
+from tocsin.errors import CursorExpired, IdempotencyConflict, TocsinError
 from tocsin.schema import Schema
-from tocsin.store import Store, notifications, subscriptions
+from tocsin.store import Store, letters, notifications, subscriptions
 from tocsin.store.transaction import read_meta
 
 Single = tuple[RawEvent, str | None, str, bool]  # the event, its idempotency key, its publisher, whether to refuse it
@@ -62,14 +62,14 @@ class PushSide:
         """Return the cursor from which only what is still to come follows."""
         return self.cursor_at(self.store.meta().matched_through)
 
-    def position_of(self, cursor: str) -> Position:
-        """Return what a cursor stands for; raises BadCursor, CursorExpired."""
-        return position_of(cursor, self.store.meta())
+    def position_of(self, cursor: str, owner: int) -> Position:
+        """Return what a cursor of an account stands for; raises BadCursor, CursorExpired."""
+        return position_of(cursor, self.store.meta(), owner)
 
-    def check_cursor(self, cursor: str) -> None:
+    def check_cursor(self, cursor: str, owner: int) -> None:
         """Raise BadCursor, or CursorExpired where some of what follows is no longer kept."""
         stands = self.store.meta()
-        if position_of(cursor, stands).seq < stands.horizon:
+        if position_of(cursor, stands, owner).seq < stands.horizon:
             raise CursorExpired("some of what follows this cursor is no longer kept", oldest_cursor(stands))
 
     def live_of(self, owner: int) -> int:
@@ -77,13 +77,19 @@ class PushSide:
         with self._core.lock:
             return self._core.live.leases.live_of(owner)
 
-    def notifications_at(self, positions: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Notification]:
-        """Return the notifications at positions (seq, subscription), without those that were unsubscribed since."""
+    def usage_of(self, owner: int) -> dict[str, int]:
+        """Return how many subscriptions an account has, live and paused, and what they take in bytes."""
+        with self.store.read() as connection:
+            paused, taken = subscriptions.count_paused(connection, owner), subscriptions.bytes_of(connection, owner)
+        return {"subscriptions": self.live_of(owner) + paused, "subscription_bytes": taken}
+
+    def notifications_at(self, owner: int, positions: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Notification]:
+        """Return an account's notifications at positions (seq, subscription), without those unsubscribed since."""
         with self.store.read() as connection:
             stands = read_meta(connection)
             gone = subscriptions.unsubscribed(connection, sorted({id for _, id in positions}))
             wanted = [Position(seq, id) for seq, id in positions if id not in gone and seq > stands.horizon]
-            found = describe(connection, wanted, stands.incarnation)
+            found = describe(connection, wanted, stands.incarnation, owner)
         return {(at.seq, at.subscription): one for at, one in zip(wanted, found, strict=True)}
 
     @property
@@ -129,6 +135,31 @@ class PushSide:
             else:
                 answers.append(one.result()[0])
         return answers
+
+    def publish_keyed(
+        self, raws: Sequence[RawEvent], keys: Sequence[str], publisher: str, *, atomic: bool
+    ) -> list[PublishReceipt]:
+        """Publish a batch whose events have a key each: what was published before, in whatever batch, is not again.
+
+        All or none with `atomic`, as far as it can be known beforehand; raises BatchRejected, IdempotencyConflict.
+        """
+        request = Publish.judge(
+            raws, self.broker.schema, self.settings.event_bytes,
+            atomic=atomic, publisher=publisher, key=None, single=False, offers=self._core.offers,
+        )  # fmt: skip
+        if (refusal := request.refusal()) is not None:
+            raise refusal
+        with self.store.read() as connection:
+            for raw, key in zip(raws, keys, strict=True):
+                before = letters.find_answer(connection, publisher, key)
+                if before is not None and before[0] != request_hash([raw], atomic=atomic):
+                    raise IdempotencyConflict(key)
+        answers = self.publish_each([(raw, key, publisher, atomic) for raw, key in zip(raws, keys, strict=True)])
+        receipts = [one for one in answers if isinstance(one, PublishReceipt)]
+        for one in answers:
+            if isinstance(one, TocsinError):
+                raise one
+        return receipts
 
     def _run_together(self, together: Sequence[Waiting[list[Waiting[Publish, Receipts]], None]]) -> None:
         self.broker._run_publishes([one for lot in together for one in lot.request])

@@ -6,6 +6,7 @@ Exit codes: 0 it went well; 1 it ran, and some of the input was bad or the answe
 from __future__ import annotations
 
 from tocsin.cli import (
+    admin,
     db,
     doors,
     explain,
@@ -16,8 +17,8 @@ from tocsin.cli import (
     pipeline,
     schema,
     serve,
-    symmetric,
 )
+from tocsin.errors import NotSupported
 
 app = doors.new_app(
     name="tocsin",
@@ -27,15 +28,21 @@ app = doors.new_app(
 )
 app.add_typer(schema.app, name="schema")
 app.add_typer(db.app, name="db")
+app.add_typer(admin.app, name="admin")
 app.add_typer(index_commands.app, name="index")
 app.add_typer(operators.app, name="operators")
 app.add_typer(pipeline.app, name="pipeline")
-app.add_typer(symmetric.app, name="symmetric")
 app.command("parse")(parse.parse)
 app.command("match")(match.match)
 app.command("explain")(explain.explain)
 app.command("serve")(serve.serve)
 doors.add_doors(app)
+
+
+@app.command("symmetric", hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def symmetric() -> None:
+    """Offers are events with rules: `tocsin match` and `tocsin explain` take them, and subscriptions with properties."""
+    raise NotSupported("offers are events with rules: use tocsin match, or tocsin explain (docs/offers.md)")
 
 
 @app.command()

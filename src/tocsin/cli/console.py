@@ -19,6 +19,14 @@ T = TypeVar("T")
 SCHEMA_OPTION = typer.Option(
     None, "--schema", "-s", help="The schema: a .json, .toml or .xml file, or an example's name."
 )
+OPERATORS_OPTION = typer.Option(
+    "installed",
+    envvar="TOCSIN_OPERATORS",
+    help="Operators that subscriptions may call: installed, a TOML file, module:function.",
+)
+PROGRAMS_OPTION = typer.Option(
+    None, envvar="TOCSIN_PROGRAMS", help="Programs that offers may call: a TOML or JSON file."
+)
 JSON_OPTION = typer.Option(False, "--json", help="Print JSON, for programs.")
 
 

@@ -1,4 +1,4 @@
-"""`tocsin match`: events against subscriptions, from files or standard input."""
+"""`tocsin match`: events and offers against subscriptions, from files or standard input."""
 
 from __future__ import annotations
 
@@ -9,11 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tocsin.cli.console import JSON_OPTION, SCHEMA_OPTION, load_schema, print_json, read_json_lines, read_lines, warn
+from tocsin.cli.console import (
+    JSON_OPTION,
+    OPERATORS_OPTION,
+    PROGRAMS_OPTION,
+    SCHEMA_OPTION,
+    load_schema,
+    print_json,
+    read_json_lines,
+    read_lines,
+    warn,
+)
 from tocsin.errors import EventRejected, FileError
 
 if TYPE_CHECKING:
     from tocsin.matching import Engine
+    from tocsin.matching.inquiry import Failure, Match
+    from tocsin.offers import Analysis, Programs
+    from tocsin.operators.registry import Registry
     from tocsin.schema import Event, Schema
 
 EVENTS_AT_ONCE = 1_000
@@ -21,25 +34,34 @@ EVENTS_AT_ONCE = 1_000
 
 def match(
     subscriptions: str = typer.Option(..., help="Subscriptions, a line each: JSON (any form) or text; - for stdin."),
-    events: str = typer.Option(..., help="Events, JSONL; - for standard input."),
+    events: str = typer.Option(..., help="Events, and offers with rules, JSONL; - for standard input."),
     schema: str | None = SCHEMA_OPTION,
     engine: str = typer.Option("columnar", help="The engine: columnar, naive, or one of the papers' (docs/lab.md)."),
+    operators: str = OPERATORS_OPTION,
+    programs: str | None = PROGRAMS_OPTION,
     json: bool = JSON_OPTION,
 ) -> None:
     """Print one line per event: the ids of the subscriptions that it satisfies.
 
-    Without --schema, one is proposed from the events. Exit code 1: some lines were bad; the rest was matched.
+    Beside an id stand the values of its variables, and what an offer computes for it. Without --schema, one is proposed
+    from the events. Exit code 1: some lines were bad, or something failed; the rest was matched.
     """
+    from tocsin.offers import Analysis, open_programs
+    from tocsin.operators.registries import open_registry
+
     if subscriptions == "-" and events == "-":
         raise FileError("-", "only one of --subscriptions and --events can come from standard input")
     loaded = _schema(schema, events)
-    matcher, bad_subscriptions = _matcher(loaded, engine, subscriptions)
-    bad_events = 0
+    registry, known = open_registry(operators), open_programs(programs, loaded)
+    matcher, bad_subscriptions = _matcher(loaded, engine, subscriptions, registry, known)
+    analysis = Analysis(loaded, known, registry)
+    bad_events = failures = 0
     numbered = read_json_lines(events)
     while batch := list(islice(numbered, EVENTS_AT_ONCE)):
-        bad_events += _match_batch(loaded, matcher, batch, json=json)
-    if bad_subscriptions or bad_events:
-        warn(f"{bad_subscriptions} bad subscriptions, {bad_events} bad events")
+        bad, failed = _match_batch(analysis, matcher, batch, json=json)
+        bad_events, failures = bad_events + bad, failures + failed
+    if bad_subscriptions or bad_events or failures:
+        warn(f"{bad_subscriptions} bad subscriptions, {bad_events} bad events, {failures} failures")
         raise typer.Exit(1)
 
 
@@ -53,11 +75,13 @@ def _schema(name: str | None, events: str) -> Schema:
     return infer(event for _, event in read_json_lines(events))
 
 
-def _matcher(schema: Schema, engine: str, path: str) -> tuple[Engine, int]:
+def _matcher(schema: Schema, engine: str, path: str, operators: Registry, programs: Programs) -> tuple[Engine, int]:
     """Return the engine with the subscriptions of the file, and how many of its lines were bad."""
     from tocsin.matching import engine_of
 
-    matcher = engine_of(engine)(schema)
+    found = engine_of(engine)
+    more: dict[str, Any] = {"operators": operators, "programs": programs} if found.capabilities.decided_leaves else {}
+    matcher = found(schema, **more)
     errors = matcher.load(documents(read_lines(path)))
     for error in errors:
         warn(f"{path}: {error}")
@@ -76,30 +100,50 @@ def documents(lines: Iterable[bytes]) -> Iterator[bytes]:
             yield line
 
 
-def _match_batch(schema: Schema, matcher: Engine, batch: list[tuple[int, Any]], *, json: bool) -> int:
-    """Print the matches of each event of the batch; return how many events were bad."""
+def _match_batch(analysis: Analysis, matcher: Engine, batch: list[tuple[int, Any]], *, json: bool) -> tuple[int, int]:
+    """Print the matches of each event of the batch; return how many events were bad, and how many pairs failed."""
+    from tocsin.language.offer import is_offer
+
     admitted: list[Event] = []
     rejected: dict[int, EventRejected] = {}
     for number, raw in batch:
         try:
-            admitted.append(schema.admit(raw))
+            admitted.append(analysis.analyse(raw) if is_offer(raw) else analysis.schema.admit(raw))
         except EventRejected as error:
             rejected[number] = error
-    matches = iter(matcher.match_batch(admitted))
+    answers = iter(matcher.find_batch(admitted))
+    failed = 0
     for number, _ in batch:
         if number in rejected:
             _print_rejection(number, rejected[number], json=json)
         else:
-            _print_matches(number, next(matches), json=json)
-    return len(rejected)
+            matches, failures = next(answers)
+            failed += len(failures)
+            _print_matches(number, matches, failures, json=json)
+    return len(rejected), failed
 
 
-def _print_matches(number: int, ids: list[Any], *, json: bool) -> None:
-    ordered = sorted(ids, key=lambda id: (isinstance(id, str), id))
-    if json:
-        print_json({"line": number, "matches": ordered})
-    else:
-        sys.stdout.write(" ".join(map(str, ordered)) + "\n")
+def _print_matches(number: int, matches: list[Match], failures: list[Failure], *, json: bool) -> None:
+    from tocsin.language.explain import plain_values
+
+    for one in failures:
+        warn(f"event line {number}, subscription {one.id}: {one.reason}")
+    ordered = sorted(matches, key=lambda one: (isinstance(one.id, str), one.id))
+    if not json:
+        sys.stdout.write(" ".join(map(_told, ordered)) + "\n")
+        return
+    computed = {str(one.id): plain_values(one.computed) for one in ordered if one.computed}
+    bindings = {str(one.id): [plain_values(each) for each in one.bindings] for one in ordered if one.bindings}
+    more = {"computed": computed, "bindings": bindings, "failures": {str(one.id): one.reason for one in failures}}
+    told = {name: values for name, values in more.items() if values}
+    print_json({"line": number, "matches": [one.id for one in ordered], **told})
+
+
+def _told(match: Match) -> str:
+    """Return an id with what is told beside it: 17(price=900, ?people=60)."""
+    values = {name: value for name, value in match.computed.items() if value is not None}
+    values |= {f"?{name}": value for each in match.bindings[:1] for name, value in each.items()}
+    return f"{match.id}({', '.join(f'{name}={value}' for name, value in values.items())})" if values else str(match.id)
 
 
 def _print_rejection(number: int, error: EventRejected, *, json: bool) -> None:

@@ -71,20 +71,21 @@ def try_expression(
     """Evaluate a subscription on one event, and say what each operator found. Exit code 1: no match."""
     import msgspec
 
-    from tocsin.operators.operator_matcher import OperatorMatcher
+    from tocsin.language import bind
+    from tocsin.language.explain import plain_values
+    from tocsin.language.semantics import decide
 
     loaded = required_schema(schema)
     try:
         raw = msgspec.json.decode(sys.stdin.read() if event == "-" else event)
     except msgspec.DecodeError as error:
         raise FileError("the event", f"not JSON: {error}") from None
-    matcher = OperatorMatcher(loaded, _registry(settings), "naive")
-    matcher.subscribe("it", expression)
-    found = matcher.match_with_bindings(loaded.admit(raw))
-    counts = matcher.registry.runner.counts
+    registry = _registry(settings)
+    verdict = decide(bind(expression, loaded, operators=registry), loaded.admit(raw), registry)
+    counts = registry.runner.counts
     answer: dict[str, Any] = {
-        "matched": "it" in found,
-        "variables": found.get("it", {}),
+        "matched": verdict.matched,
+        "bindings": [plain_values(each) for each in verdict.bindings],
         "operators": {
             name: {"calls": each.calls, "seconds": round(each.seconds, 6), "failure": each.last_failure}
             for name, each in counts.items()
@@ -94,10 +95,12 @@ def try_expression(
         print_json(answer)
     else:
         print("matches" if answer["matched"] else "does not match")
-        for name, value in answer["variables"].items():
-            print(f"  ?{name} = {value}")
-        for name, each in counts.items():
-            failed = f"; failed: {each.last_failure}" if each.last_failure else ""
-            print(f"  {name}: {each.calls} call{'' if each.calls == 1 else 's'}, {1000 * each.seconds:.2f} ms{failed}")
+        for each in verdict.bindings:
+            print("  " + ", ".join(f"?{name} = {value}" for name, value in each.items()))
+        for name, count in counts.items():
+            failed = f"; failed: {count.last_failure}" if count.last_failure else ""
+            print(
+                f"  {name}: {count.calls} call{'' if count.calls == 1 else 's'}, {1000 * count.seconds:.2f} ms{failed}"
+            )
     if not answer["matched"]:
         raise typer.Exit(1)

@@ -120,6 +120,11 @@ def explain(expression: Expression, event: Mapping[str, Any]) -> Call[results.Ex
     return Call("POST", "/v1/drafts/explain", results.Explanation, _json({**_expression(expression), "event": event}))
 
 
+def explain_event(subscription: int, event: Mapping[str, Any]) -> Call[results.Explanation]:
+    """Return why an event, or offer, would match a subscription of the account's, or not."""
+    return Call("POST", f"/v1/subscriptions/{subscription}/explain", results.Explanation, _json({"event": event}))
+
+
 def preview(expression: Expression, *, sample: int = 5000) -> Call[results.Estimate]:
     """Estimate how many events a day an expression would match."""
     return Call("POST", "/v1/drafts/preview", results.Estimate, _json({**_expression(expression), "sample": sample}))
@@ -147,7 +152,7 @@ def acknowledge(cursor: str, *, consumer: str = "default") -> Call[None]:
 
 
 def why(cursor: str) -> Call[dict[str, Any]]:
-    """Return a notification with the predicates of its subscription and the actual values."""
+    """Return a notification with the conditions of its subscription and the actual values."""
     return Call("GET", f"/v1/notifications/{cursor}/why", dict[str, Any])
 
 
@@ -175,7 +180,7 @@ def programs() -> Call[dict[str, Any]]:
 
 
 def offers_for(text: str) -> Call[dict[str, Any]]:
-    """Return the live offers that a subscription would meet, with what is computed for it."""
+    """Return the live offers that a subscription matches, with what is computed for it."""
     return Call("POST", "/v1/offers/query", dict[str, Any], _json({"text": text}))
 
 
@@ -187,11 +192,6 @@ def offers() -> Call[dict[str, Any]]:
 def withdraw(seq: int) -> Call[None]:
     """Let no new subscription find an offer of the account's."""
     return Call("DELETE", f"/v1/offers/{seq}", type(None))
-
-
-def meet(subscription: int, offer: Mapping[str, Any]) -> Call[dict[str, Any]]:
-    """Return why an offer would meet a subscription of the account's, or which side refuses."""
-    return Call("POST", f"/v1/subscriptions/{subscription}/meet", dict[str, Any], _json({"offer": offer}))
 
 
 def extend_schema(changes: list[dict[str, Any]], *, dry_run: bool = False) -> Call[dict[str, Any]]:

@@ -75,6 +75,7 @@ class Notification(msgspec.Struct, frozen=True):
     event: dict[str, Any]
     cursor: str
     computed: list[str] = []  # attributes whose values were computed for this subscription
+    bindings: list[dict[str, Any]] = []  # values of its variables that satisfy it
 
 
 class NotificationPage(msgspec.Struct, frozen=True):
@@ -113,8 +114,9 @@ class Explanation(msgspec.Struct, frozen=True):
     matched: bool
     outcome: dict[str, Any]
     changes: list[dict[str, Any]]
-    variables: dict[str, Any] = {}  # values that satisfy it, where operators found some
-    meeting: dict[str, Any] | None = None  # both sides, where the subscription is one of a union
+    bindings: list[dict[str, Any]] = []  # values of its variables that satisfy it
+    computed: dict[str, Any] = {}  # what an offer computes for the one who asks
+    failure: str | None = None  # why there is no answer
 
 
 class Account(msgspec.Struct, frozen=True):

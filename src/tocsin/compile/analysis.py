@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tocsin.compile.atoms import Among, Atom, Bound, Conjunction, Interval
+from tocsin.compile.atoms import Among, Atom, Bound, Conjunction, Decided, Interval
 from tocsin.compile.normalise import NormalForm
 from tocsin.errors import Meaningless, shown
 from tocsin.language.render import render
-from tocsin.language.syntax import Not
+from tocsin.language.syntax import Not, Or
 
 NEVER = "it can never hold: no event satisfies it"
 ALWAYS = "it always holds: every event of its types satisfies it"
@@ -42,6 +42,8 @@ def _atom_text(atom: Atom) -> str:
         case Among(attribute, derivation, intervals, negated):
             name = attribute if derivation == "value" else f"{derivation}({attribute})"
             return f"{name} {'outside' if negated else 'in'} {' | '.join(map(_interval_text, intervals))}"
+        case Decided(node):
+            return f"({render(node)})" if isinstance(node, Or) else render(node)
         case _:
             return f"check: {render(Not(atom.predicate) if atom.negated else atom.predicate)}"
 

@@ -2,14 +2,14 @@
 
 The answer yes is always right; no may also mean that it was not found out. A conjunction implies another if each atom
 of the other follows from one of its own; a subscription is covered if each of its conjunctions implies one of the
-wider one's. (Covering in general is as hard as satisfiability; this is linear in the atoms, and finds what people write.)
+wider one's. Those who say different things of themselves are not compared: an offer may tell them apart. (Covering in general is as hard as satisfiability; this is linear in the atoms, and finds what people write.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from tocsin.compile.atoms import Among, Atom, Bound, Conjunction, Interval, intersection
+from tocsin.compile.atoms import Among, Atom, Bound, Conjunction, Decided, Interval, intersection
 from tocsin.compile.normalise import NormalForm
 
 
@@ -19,7 +19,7 @@ def covers(wide: NormalForm, narrow: NormalForm, multiple: Collection[str]) -> b
     Both are normal forms under one schema; `multiple` are its attributes that may have several values. What can never
     hold is covered by everything.
     """
-    return all(
+    return wide.properties == narrow.properties and all(
         any(_implies(conjunction, other, multiple) for other in wide.conjunctions)
         for conjunction in narrow.conjunctions
     )
@@ -33,7 +33,7 @@ def _follows(atom: Atom, given: Atom, multiple: Collection[str]) -> bool:
     """Return whether an atom holds wherever a given one does."""
     if atom == given:
         return True
-    if atom.attribute != given.attribute:
+    if isinstance(atom, Decided) or isinstance(given, Decided) or atom.attribute != given.attribute:
         return False
     if isinstance(atom, Bound):  # whatever asks for a value, or excludes some, needs one
         return not atom.negated and not (isinstance(given, Bound) and given.negated)

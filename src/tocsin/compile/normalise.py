@@ -285,12 +285,12 @@ def _joined(decided: list[Decided]) -> list[Decided]:
 
 
 def _merge_attribute(atoms: list[Atom], view: View, name: str) -> list[Atom] | None:
-    bound: list[Atom] = [atom for atom in atoms if isinstance(atom, Bound)]
+    bound = [atom for atom in atoms if isinstance(atom, Bound)]
     asks: list[Atom] = [atom for atom in atoms if not isinstance(atom, Bound)]
     if any(atom.negated for atom in bound):
-        return None if asks or not all(atom.negated for atom in bound) else bound[:1]
+        return None if asks or not all(atom.negated for atom in bound) else [bound[0]]
     if view[name].ever_multiple:  # each atom may be satisfied by another value
-        return asks or bound[:1]
+        return asks or [*bound[:1]]
     kept: list[Atom] = [atom for atom in asks if isinstance(atom, Checked)]
     limits = limits_of(view[name].domain)
     for derivation in ("value", "words", "latitude", "longitude"):
@@ -301,7 +301,7 @@ def _merge_attribute(atoms: list[Atom], view: View, name: str) -> list[Atom] | N
         kept = [*found, *kept]
     if _contradictory_words(kept):
         return None
-    return [_as_bound(atom, view) for atom in kept] or bound[:1]
+    return [_as_bound(atom, view) for atom in kept] or [*bound[:1]]
 
 
 def _merge_unique(atoms: list[Among], limits: Interval | None) -> list[Among] | None:

@@ -16,7 +16,6 @@ import numpy.typing as npt
 from tocsin.language.formula_columns import EXACT, Column, absent_column, column_of
 from tocsin.schema import Domain, NumericDomain, Schema, Value
 
-
 _PLAIN: dict[str, set[type]] = {"int": {int}, "float": {int, float}, "decimal": set()}
 
 

@@ -133,8 +133,9 @@ class TableBuilder:
                     self._add_check(at, self.column(predicate.attribute), check)
                 case Decided(node, own):
                     values = _json({name: literal_to_json(value) for name, value in own})
-                    kind = CheckKind.ASKED if asks_operators(node) else CheckKind.FORMULA
-                    self._add_check(at, self.column(EVENT_TYPE), Check(kind, _json(node_to_json(node)), own=values))
+                    decider = CheckKind.ASKED if asks_operators(node) else CheckKind.FORMULA
+                    check = Check(decider, _json(node_to_json(node)), own=values)
+                    self._add_check(at, self.column(EVENT_TYPE), check)
 
     def _add_check(self, at: int, column: int, check: Check) -> None:
         number = self.checks.setdefault(check, len(self.checks))

@@ -76,7 +76,7 @@ def build_segment(
     lowered = lower(table, statistics, grids)
     access = _access_columns(table, grids)
     costs = costs or PlanCosts()
-    placement = place(lowered, access, choose_schemas(lowered, access, costs))
+    placement = place(table, lowered, access, choose_schemas(lowered, access, costs))
     sections: Sections = {}
     scalars = {Scalar.SUBSCRIPTIONS: len(table.ids)}
     groups, group_of = _number_groups(
@@ -85,8 +85,8 @@ def build_segment(
     sections[Section.GROUPS] = groups.reshape(-1)
     order, cluster_start = order_by_cluster(lowered, placement, scalars)
     arranged = arrange_atoms(lowered, placement, order, group_of)
-    conjunction = add_rows(sections, scalars, arranged, order, cluster_start, groups)
-    add_subscriptions(sections, table, conjunction, lowered.never)
+    row_order = add_rows(sections, scalars, arranged, order, cluster_start, groups)
+    add_subscriptions(sections, table, placement.conjunction[row_order], lowered.never, placement.several)
     scalars[Scalar.ROOT] = 0 if len(order) and placement.schema[order[0]] < 0 else -1
     _add_filters(sections, scalars, arranged, groups, costs.passing)
     _add_tables(sections, scalars, placement, access, len(table.columns), order, cluster_start)

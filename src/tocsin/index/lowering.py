@@ -4,7 +4,8 @@ An atom is a test on one column: EQ v (some code is v), NE v (present, no code i
 LE v (some code <= v) or GENERIC i (one of the remaining predicates, by number). A two-sided range on a unique column
 is two atoms; on a multiple column it is generic, because two codes could satisfy one end each.
 An access candidate is an equality that a conjunction implies: EQ on a column, or the bucket of a grid that contains
-a narrow range. Read by index/plan.py (which candidates become keys) and index/build.py (the rest, as rows).
+a narrow range. A list (`in`, `contains any`, alternatives on one column) is a candidate too: it implies one of several
+equalities, and the conjunction gets a row under each. Excluding a few values is as many NE atoms. Read by index/plan.py (which candidates become keys) and index/build.py (the rest, as rows).
 """
 
 # The kernels below take arrays only, named after what they hold; Numba, not mypy, checks their arithmetic.
@@ -32,6 +33,9 @@ PRESENT, ABSENT, CHECK = int(PredicateKind.PRESENT), int(PredicateKind.ABSENT), 
 
 GRID_LEVELS = (9, 7, 5, 3)
 NARROW = 0.13
+LISTED_CODES = 1_024  # that a list may have to be found by each of them
+EXCLUDED_CODES = 32  # of which each is an atom of its own
+MOST_ATOMS = 200  # of a row, before what excludes values is one generic atom
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +63,10 @@ class Lowered:
     atom_selectivity: npt.NDArray[np.float32]
     access_offset: npt.NDArray[np.int64]
     access_column: npt.NDArray[np.int32]  # column, or columns + grid
-    access_value: npt.NDArray[np.int32]
+    access_value: npt.NDArray[np.int32]  # where it is a list: its predicate
+    access_codes: npt.NDArray[np.int32]  # how many codes a list has, 1 for others
     access_selectivity: npt.NDArray[np.float32]
-    access_atom: npt.NDArray[np.int64]  # the EQ atom that the key would replace, -1 for a bucket
+    access_atom: npt.NDArray[np.int64]  # the EQ or list atom that the key would replace, -1 for a bucket
     generic: npt.NDArray[np.int32]  # per generic predicate: column, kind, low, high
 
 
@@ -135,11 +140,14 @@ def _lower(
     n, m, columns = len(offset) - 1, len(column), len(codes)
     never = np.zeros(n, np.bool_)
     atom_offset, access_offset = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
-    atom_column, atom_kind = np.empty(2 * m, np.int32), np.empty(2 * m, np.uint8)
-    atom_value, atom_selectivity = np.empty(2 * m, np.int32), np.empty(2 * m, np.float32)
-    access_column, access_value = np.empty(m, np.int32), np.empty(m, np.int32)
+    access_column, access_value, access_codes = np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.int32)
     access_selectivity, access_atom = np.empty(m, np.float32), np.empty(m, np.int64)
-    a, x = 0, 0
+    a, x, most = 0, 0, 2 * m
+    for j in range(m):
+        if kind[j] == NONE_OF:
+            most += set_offset[low[j] + 1] - set_offset[low[j]]
+    atom_column, atom_kind = np.empty(most, np.int32), np.empty(most, np.uint8)
+    atom_value, atom_selectivity = np.empty(most, np.int32), np.empty(most, np.float32)
     for i in range(n):
         for j in range(offset[i], offset[i + 1]):
             c, k = np.int32(column[j]), kind[j]
@@ -148,7 +156,7 @@ def _lower(
             start, last = cumulative_start[c], codes[c] - 1
             present = cumulative[start + last + 1]
             first_kind, first, second = -1, np.int32(0), np.int32(-1)
-            share = present
+            share, listed = present, np.int64(0)
             if k == SOME_IN or k == NONE_IN:
                 low_code, high_code = max(low[j], np.int32(0)), min(high[j], last)
                 inside = (
@@ -167,7 +175,7 @@ def _lower(
                     elif high_code == last:
                         first_kind, first = GE, low_code
                     elif multiple[c]:
-                        first_kind, first = GENERIC, generic_number[j]
+                        first_kind, first, listed = GENERIC, generic_number[j], np.int64(high_code - low_code) + 1
                     else:
                         first_kind, first, second = GE, low_code, high_code
                 elif low_code == high_code:
@@ -190,12 +198,30 @@ def _lower(
             else:
                 first_kind, first = GENERIC, generic_number[j]
                 if k == SOME_OF or k == NONE_OF:
-                    inside = 0.0
+                    inside, codes_in, points = 0.0, np.int64(0), True
                     for s in range(set_offset[low[j]], set_offset[low[j] + 1]):
                         low_code, high_code = max(set_low[s], np.int32(0)), min(set_high[s], last)
                         if low_code <= high_code:
                             inside += cumulative[start + high_code + 1] - cumulative[start + low_code]
+                            codes_in += np.int64(high_code - low_code) + 1
+                            points = points and low_code == high_code
                     share = inside if k == SOME_OF else present - inside
+                    if k == SOME_OF:
+                        listed = codes_in
+                    elif (
+                        points
+                        and not multiple[c]
+                        and 0 < codes_in <= EXCLUDED_CODES
+                        and a - atom_offset[i] + codes_in <= MOST_ATOMS
+                    ):
+                        for s in range(set_offset[low[j]], set_offset[low[j] + 1]):
+                            v = set_low[s]
+                            if 0 <= v <= last:
+                                rest = present - cumulative[start + v + 1] + cumulative[start + v]
+                                atom_column[a], atom_kind[a], atom_value[a] = c, NE, v
+                                atom_selectivity[a] = min(max(rest, 1e-9), 1.0)
+                                a += 1
+                        continue
                 elif k == ABSENT:
                     share = 1.0 - present
             if first_kind < 0:
@@ -204,6 +230,11 @@ def _lower(
             atom_column[a], atom_kind[a], atom_value[a], atom_selectivity[a] = c, first_kind, first, share
             if first_kind == EQ:
                 access_column[x], access_value[x], access_selectivity[x], access_atom[x] = c, first, share, a
+                access_codes[x] = 1
+                x += 1
+            elif 1 < listed <= LISTED_CODES:
+                access_column[x], access_value[x], access_selectivity[x], access_atom[x] = c, j, share, a
+                access_codes[x] = listed
                 x += 1
             elif k == SOME_IN and not multiple[c] and share < NARROW:
                 low_code, high_code = max(low[j], np.int32(0)), min(high[j], last)
@@ -215,6 +246,7 @@ def _lower(
                     if bucket == np.searchsorted(part, high_code, side="right"):
                         access_column[x], access_value[x] = columns + g, bucket
                         access_selectivity[x], access_atom[x] = present / (1 << grid_level[g]), -1
+                        access_codes[x] = 1
                         x += 1
                         break
             a += 1
@@ -225,5 +257,5 @@ def _lower(
     return (
         never, atom_offset, atom_column[:a].copy(), atom_kind[:a].copy(), atom_value[:a].copy(),
         atom_selectivity[:a].copy(), access_offset, access_column[:x].copy(), access_value[:x].copy(),
-        access_selectivity[:x].copy(), access_atom[:x].copy(),
+        access_codes[:x].copy(), access_selectivity[:x].copy(), access_atom[:x].copy(),
     )  # fmt: skip

@@ -6,7 +6,8 @@ same key are a cluster, which only events with that key visit. Rule: minimise, o
     sum over conjunctions of P(an event visits its cluster) * row cost  +  schemas * probe cost
 
 greedily: take the schema that saves most, until none saves more than its probe costs; then drop those that later
-ones made useless. What no schema improves lives in the root cluster, which every event visits.
+ones made useless. What no schema improves lives in the root cluster, which every event visits. A conjunction whose key has
+a list lives in the cluster of each of its values.
 Input from index/lowering.py; the result goes to index/build.py.
 """
 
@@ -22,15 +23,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.compile.table import PredicateKind
 from tocsin.index.jit import kernel
 
 if TYPE_CHECKING:
+    from tocsin.compile.table import ConjunctionTable
     from tocsin.index.lowering import Lowered
 
 MAX_WIDTH = 3
 MAX_SCHEMAS = 64
 MAX_KEYS = 2**62
 SAMPLE = 20_000
+LISTED_TOGETHER = 32  # rows that a conjunction may become by lists in a key of several columns
+SOME_IN = int(PredicateKind.SOME_IN)
 _NO_ACCESS = np.float32(2.0)
 
 Schema = tuple[int, ...]
@@ -40,22 +45,29 @@ Schema = tuple[int, ...]
 class PlanCosts:
     """Estimated nanoseconds per event: for a row of a visited cluster, and for the probe of a schema.
 
+    A list that is tested costs `listed` for each row and event: it is looked up.
     A block has filters (index/filters.py) where they let at most `passing` of the pairs of an event and a row through.
     """
 
     row: float = 0.1
+    listed: float = 20.0
     probe: float = 250.0
     passing: float = 1 / 128
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Per conjunction: its schema (-1: the root cluster), its key there, and the atoms that the key replaces."""
+    """The rows that conjunctions become: of each its schema (-1: the root cluster), and its key there.
+
+    A conjunction is one row, but for lists in its key: then it has a row for each of the values.
+    """
 
     schemas: list[Schema]
+    conjunction: npt.NDArray[np.int64]  # per row, ascending
     schema: npt.NDArray[np.int32]
     key: npt.NDArray[np.uint64]
-    replaced: npt.NDArray[np.bool_]  # per atom
+    replaced: npt.NDArray[np.bool_]  # per atom: the key says it
+    several: npt.NDArray[np.bool_]  # per conjunction: an event may find it by more than one of its rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +88,14 @@ class AccessColumns:
 def choose_schemas(lowered: Lowered, access: AccessColumns, costs: PlanCosts) -> list[Schema]:
     """Return the access schemas by the rule in the module's head, most useful first."""
     n = len(lowered.never)
-    if n * costs.row <= costs.probe or not len(lowered.access_column):
+    lists = np.zeros(len(lowered.access_codes) + 1, np.int64)
+    np.cumsum(lowered.access_codes > 1, out=lists[1:])
+    cost = costs.row + costs.listed * np.diff(lists[lowered.access_offset])
+    if cost.sum() <= costs.probe or not len(lowered.access_column):
         return []
     # Evenly spaced, not random: the same conjunctions give the same plan.
     sample = np.arange(0, n, max(1, -(-n // SAMPLE)))
-    weight = n / len(sample) * costs.row
+    weight = n / len(sample) * cost[sample]
     selectivity = _selectivity_matrix(
         sample, len(access.values), lowered.access_offset, lowered.access_column, lowered.access_selectivity
     )
@@ -91,16 +106,17 @@ class _Greedy:
     """The greedy choice over a sample; `share[row]` is the probability that an event visits the row so far."""
 
     def __init__(
-        self, selectivity: npt.NDArray[np.float32], access: AccessColumns, weight: float, probe: float
+        self,
+        selectivity: npt.NDArray[np.float32],
+        access: AccessColumns,
+        weight: npt.NDArray[np.float64],
+        probe: float,
     ) -> None:
         self.selectivity, self.access, self.weight, self.probe = selectivity, access, weight, probe
         self.has = selectivity < 1.5
-        self.useful = [int(a) for a in np.flatnonzero(self.has.sum(axis=0) >= self._fewest())]
+        # A schema must save more than its probe, so that its rows must cost as much at least.
+        self.useful = [int(a) for a in np.flatnonzero(weight @ self.has >= probe) if self.has[:, a].any()]
         self.candidates: dict[Schema, tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]] = {}
-
-    def _fewest(self) -> float:
-        # A schema must save more than its probe, so that it needs this many rows at least.
-        return max(1.0, self.probe / self.weight)
 
     def run(self) -> list[Schema]:
         share = np.ones(len(self.selectivity), np.float32)
@@ -128,7 +144,7 @@ class _Greedy:
         for a in schema[1:]:
             has = has & self.has[:, a]
         rows = np.flatnonzero(has)
-        if len(rows) >= self._fewest():
+        if len(rows) and self.weight[rows].sum() >= self.probe:
             product = self.selectivity[rows, schema[0]].copy()
             for a in schema[1:]:
                 product *= self.selectivity[rows, a]
@@ -137,9 +153,9 @@ class _Greedy:
     def _best(self, share: npt.NDArray[np.float32], chosen: list[Schema]) -> Schema | None:
         best, most = None, 0.0
         for schema, (rows, selectivity) in self.candidates.items():
-            if len(rows) * self.weight - self.probe <= most or schema in chosen:
+            if schema in chosen:
                 continue
-            saved = float(np.maximum(share[rows] - selectivity, 0).sum()) * self.weight - self.probe
+            saved = float(np.maximum(share[rows] - selectivity, 0) @ self.weight[rows]) - self.probe
             if saved > most:
                 best, most = schema, saved
         return best
@@ -162,17 +178,18 @@ class _Greedy:
         return chosen
 
 
-def place(lowered: Lowered, access: AccessColumns, schemas: list[Schema]) -> Placement:
+def place(table: ConjunctionTable, lowered: Lowered, access: AccessColumns, schemas: list[Schema]) -> Placement:
     """Return where each conjunction lives: under the schema that the fewest events pass, the first of equals."""
     width = np.array([len(schema) for schema in schemas], np.int64)
     members = np.full((max(1, len(schemas)), MAX_WIDTH), -1, np.int64)
     for i, schema in enumerate(schemas):
         members[i, : len(schema)] = schema
-    schema, key, replaced = _place(
-        lowered.access_offset, lowered.access_column, lowered.access_value, lowered.access_selectivity,
-        lowered.access_atom, width, members, access.values, len(lowered.atom_column),
+    placed = _place(
+        lowered.access_offset, lowered.access_column, lowered.access_value, lowered.access_codes,
+        lowered.access_selectivity, lowered.access_atom, width, members, access.values, access.multiple,
+        len(lowered.atom_column), table.kind, table.low, table.high, table.set_offset, table.set_low, table.set_high,
     )  # fmt: skip
-    return Placement(schemas, schema, key, replaced)
+    return Placement(schemas, *placed)
 
 
 @kernel
@@ -188,33 +205,72 @@ def _selectivity_matrix(sample, accesses, access_offset, access_column, access_s
 
 @kernel
 def _place(
-    access_offset, access_column, access_value, access_selectivity, access_atom, width, members, values, atoms
+    access_offset, access_column, access_value, access_codes, access_selectivity, access_atom, width, members, values,
+    multiple, atoms, kind, low, high, set_offset, set_low, set_high,
 ):  # fmt: skip
-    """Return schema, key and replaced of Placement."""
+    """Return conjunction, schema, key, replaced and several of Placement."""
     n = len(access_offset) - 1
-    schema, key, replaced = np.full(n, -1, np.int32), np.zeros(n, np.uint64), np.zeros(atoms, np.bool_)
+    chosen_schema, rows = np.full(n, -1, np.int32), np.ones(n, np.int64)
+    chosen_access, replaced = np.full((n, MAX_WIDTH), -1, np.int64), np.zeros(atoms, np.bool_)
     candidate = np.full(len(values), -1, np.int64)
+    several = np.zeros(n, np.bool_)
     for i in range(n):
         for x in range(access_offset[i], access_offset[i + 1]):
-            candidate[access_column[x]] = x
+            known = candidate[access_column[x]]
+            if known < 0 or access_selectivity[x] < access_selectivity[known]:
+                candidate[access_column[x]] = x
         best, chosen = np.float32(1.0), -1
         for s in range(len(width)):
-            product = np.float32(1.0)
+            product, keys = np.float32(1.0), 1
             for t in range(width[s]):
                 x = candidate[members[s, t]]
-                product = product * access_selectivity[x] if x >= 0 else np.float32(2.0)
+                keys *= access_codes[x] if x >= 0 else 1
+                if x < 0 or (width[s] > 1 and keys > LISTED_TOGETHER):
+                    product = np.float32(2.0)
+                else:
+                    product *= access_selectivity[x]
                 if product > best:
                     break
             if product < best:
                 best, chosen = product, s
         if chosen >= 0:
-            packed = np.uint64(0)
+            chosen_schema[i] = chosen
             for t in range(width[chosen]):
                 x = candidate[members[chosen, t]]
-                packed = packed * np.uint64(values[members[chosen, t]]) + np.uint64(access_value[x])
+                chosen_access[i, t] = x
+                rows[i] *= access_codes[x]
+                several[i] |= access_codes[x] > 1 and multiple[access_column[x]]
                 if access_atom[x] >= 0:
                     replaced[access_atom[x]] = True
-            schema[i], key[i] = chosen, packed
         for x in range(access_offset[i], access_offset[i + 1]):
             candidate[access_column[x]] = -1
-    return schema, key, replaced
+    total = rows.sum()
+    conjunction, key = np.empty(total, np.int64), np.zeros(total, np.uint64)
+    start = 0
+    for i in range(n):
+        stop = start + rows[i]
+        conjunction[start:stop] = i
+        each = rows[i]  # rows that share a value of the column before
+        for t in range(width[chosen_schema[i]] if chosen_schema[i] >= 0 else 0):
+            x = chosen_access[i, t]
+            radix, count = np.uint64(values[access_column[x]]), np.int64(access_codes[x])
+            each //= count
+            if count == 1:
+                value = np.uint64(access_value[x])
+                for r in range(start, stop):
+                    key[r] = key[r] * radix + value
+                continue
+            j = access_value[x]
+            first, last = np.int64(0), np.int64(1)
+            if kind[j] != SOME_IN:
+                first, last = set_offset[low[j]], set_offset[low[j] + 1]
+            r = start
+            while r < stop:
+                for s in range(first, last):
+                    a, b = (low[j], high[j]) if kind[j] == SOME_IN else (set_low[s], set_high[s])
+                    for code in range(max(a, 0), min(np.int64(b), values[access_column[x]] - 1) + 1):
+                        for _ in range(each):
+                            key[r] = key[r] * radix + np.uint64(code)
+                            r += 1
+        start = stop
+    return conjunction, chosen_schema[conjunction], key, replaced, several

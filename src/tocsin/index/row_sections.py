@@ -50,23 +50,23 @@ class ArrangedAtoms:
 
 
 def order_by_cluster(lowered: Lowered, placement: Placement, scalars: dict[Scalar, int]) -> tuple[Int64s, Int64s]:
-    """Return the conjunctions ordered by cluster (root first), and where each cluster starts (and the end).
+    """Return the placed rows ordered by cluster (root first), and where each cluster starts (and the end).
 
     Clusters that may have to be cut are ordered by their most selective atoms too, so that a part has few atoms of its own.
     """
-    order = radix_order(placement.key, np.flatnonzero(~lowered.never))
+    order = radix_order(placement.key, np.flatnonzero(~lowered.never[placement.conjunction]))
     order = radix_order((placement.schema + 1).astype(np.uint64), order)
     schema, key = placement.schema[order], placement.key[order]
     new = np.ones(len(order), np.bool_)
     new[1:] = (schema[1:] != schema[:-1]) | (key[1:] != key[:-1])
     start = np.append(np.flatnonzero(new), len(order))
-    atoms_before = np.concatenate([[0], np.cumsum(np.diff(lowered.atom_offset)[order])])
+    atoms_before = np.concatenate([[0], np.cumsum(np.diff(lowered.atom_offset)[placement.conjunction[order]])])
     large = np.flatnonzero(np.diff(atoms_before[start]) > _local_limit(scalars))
     if len(large):
         lead = rows.lead_keys(
             lowered.atom_offset, lowered.atom_column, lowered.atom_kind, lowered.atom_value,
             lowered.atom_selectivity, placement.replaced,
-        )  # fmt: skip
+        )[placement.conjunction]  # fmt: skip
         for cluster in large.tolist():
             part = slice(start[cluster], start[cluster + 1])
             order[part] = radix_order(lead, order[part])
@@ -80,9 +80,9 @@ def _local_limit(scalars: dict[Scalar, int]) -> int:
 def arrange_atoms(
     lowered: Lowered, placement: Placement, order: Int64s, group_of: npt.NDArray[np.int32]
 ) -> ArrangedAtoms:
-    """Return the atoms of the conjunctions in that order; group_of has the group of each column * 5 + kind."""
+    """Return the atoms of the placed rows in that order; group_of has the group of each column * 5 + kind."""
     offset, column, kind, value, selectivity = rows.arrange(
-        order, lowered.atom_offset, lowered.atom_column, lowered.atom_kind, lowered.atom_value,
+        placement.conjunction[order], len(lowered.atom_kind) if len(order) == len(lowered.never) else -1, lowered.atom_offset, lowered.atom_column, lowered.atom_kind, lowered.atom_value,
         lowered.atom_selectivity, placement.replaced,
     )  # fmt: skip
     group = group_of[column * 5 + kind]
@@ -93,7 +93,7 @@ def add_rows(
     sections: Sections, scalars: dict[Scalar, int], atoms: ArrangedAtoms, order: Int64s, cluster_start: Int64s,
     groups: Groups,
 ) -> Int64s:  # fmt: skip
-    """Add the rows and their sketches; return the conjunction of each row."""
+    """Add the rows and their sketches; return the place of each row among those placed."""
     is_local = (groups[:, 2] < 0)[atoms.group] if len(groups) else np.zeros(0, np.bool_)
     block_start, block_next = rows.cut_blocks(cluster_start, atoms.offset, is_local, _local_limit(scalars))
     _number_atoms(sections, scalars, atoms, block_start, is_local, groups)
@@ -164,9 +164,16 @@ def _sort_column(groups: Groups, sketched: Int64s, rows: int) -> int:
 
 
 def add_subscriptions(
-    sections: Sections, table: ConjunctionTable, conjunction: Int64s, never: npt.NDArray[np.bool_]
+    sections: Sections,
+    table: ConjunctionTable,
+    conjunction: Int64s,
+    never: npt.NDArray[np.bool_],
+    several: npt.NDArray[np.bool_],
 ) -> None:
-    """Add the subscription of each row, the checks of rows that have any, and which subscriptions have several rows."""
+    """Add the subscription of each row, the checks of rows that have any, and which subscriptions events may find twice.
+
+    `several` says which conjunctions they may, by lists of values.
+    """
     numbers = np.zeros(len(conjunction) + PADDING_ROWS, np.int32)
     numbers[: len(conjunction)] = table.subscription[conjunction]
     checks = np.flatnonzero(table.kind == PredicateKind.CHECK)
@@ -185,8 +192,19 @@ def add_subscriptions(
     sections[Section.CHECKED_CHECK] = table.low[checks[position]].astype(np.int32)
     numbers[row] = ~row.astype(np.int32)
     sections[Section.NUMBERS] = numbers
-    live = table.subscription[~never]  # ascending, as in the table
-    several = live[1:][live[1:] == live[:-1]]
-    repeated = np.zeros(len(table.ids) + 1 if len(several) else 0, np.bool_)
-    repeated[several] = True
-    sections[Section.REPEATED] = np.packbits(repeated, bitorder="little")
+    multiple = np.array([column.multiple for column in table.columns], np.bool_)
+    overlapping = rows.overlapping(
+        table.subscription,
+        len(table.ids),
+        table.offset,
+        table.column,
+        table.kind,
+        table.low,
+        table.high,
+        multiple,
+        never,
+    )
+    overlapping[table.subscription[several & ~never]] = True
+    sections[Section.REPEATED] = np.packbits(
+        overlapping[: len(overlapping) if overlapping.any() else 0], bitorder="little"
+    )

@@ -5,17 +5,19 @@ not fit 16 bits. A stripe is the rows of a block that have the same number of at
 """
 
 # Kernels take arrays only, named after what they hold; Numba, not mypy, checks their arithmetic.
-# mypy: allow-untyped-defs, disable-error-code="arg-type, assignment"
+# mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="arg-type, assignment"
 
 from __future__ import annotations
 
 import numpy as np
 
-from tocsin.index.jit import kernel
+from tocsin.compile.table import PredicateKind
+from tocsin.index.jit import helper, kernel
 
 # Blocks of fewer rows are one stripe (padded with TRUE atoms) and are matched event by event.
 SMALL_BLOCK = 16
 MIN_WIDTH = 2
+SOME_IN = int(PredicateKind.SOME_IN)
 TRUE_ATOM = 1
 
 
@@ -37,12 +39,16 @@ def lead_keys(atom_offset, atom_column, atom_kind, atom_value, atom_selectivity,
 
 
 @kernel
-def arrange(order, atom_offset, atom_column, atom_kind, atom_value, atom_selectivity, replaced):
+def arrange(order, most, atom_offset, atom_column, atom_kind, atom_value, atom_selectivity, replaced):
     """Return the atoms that are not replaced, conjunction by conjunction in that order: offset, column, kind, value, selectivity.
 
-    All that follows goes through them as they lie.
+    All that follows goes through them as they lie. `most` is how many these are at most; -1: it is counted.
     """
-    n, most = len(order), len(atom_column)
+    n = len(order)
+    if most < 0:
+        most = 0
+        for r in range(n):
+            most += atom_offset[order[r] + 1] - atom_offset[order[r]]
     offset = np.zeros(n + 1, np.int64)
     column, kind = np.empty(most, np.int32), np.empty(most, np.uint8)
     value, selectivity = np.empty(most, np.int32), np.empty(most, np.float32)
@@ -178,6 +184,57 @@ def write_rows(sorted_rows, block_start, widths, row_atoms, row_offset, atom_gro
         np.array(dense_list, dtype=np.int64).astype(np.uint16)[1:].copy(),
         block_dense,
     )
+
+
+@kernel
+def overlapping(subscription, subscriptions, offset, column, kind, low, high, multiple, never):
+    """Return per subscription (ascending in the table) whether an event may satisfy several of its conjunctions.
+
+    It cannot where all of them ask a unique column for intervals that do not overlap.
+    """
+    found = np.zeros(subscriptions + 1, np.bool_)
+    n, start = len(subscription), 0
+    while start < n:
+        stop, living = start + 1, np.int64(not never[start])
+        while stop < n and subscription[stop] == subscription[start]:
+            living += not never[stop]
+            stop += 1
+        if living > 1:
+            found[subscription[start]] = not disjoint(start, stop, offset, column, kind, low, high, multiple, never)
+        start = stop
+    return found
+
+
+@helper
+def disjoint(start, stop, offset, column, kind, low, high, multiple, never):
+    """Return whether all living conjunctions of start .. stop-1 have disjoint intervals in one unique column."""
+    first = start
+    while never[first]:
+        first += 1
+    lows, highs = np.empty(stop - start, np.int64), np.empty(stop - start, np.int64)
+    for j in range(offset[first], offset[first + 1]):
+        if kind[j] != SOME_IN or multiple[column[j]]:
+            continue
+        count, everywhere = 0, True
+        for i in range(first, stop):
+            if never[i]:
+                continue
+            has = False
+            for k in range(offset[i], offset[i + 1]):
+                if column[k] == column[j] and kind[k] == SOME_IN:
+                    lows[count], highs[count], has = low[k], high[k], True
+            if not has:
+                everywhere = False
+                break
+            count += 1
+        if not everywhere:
+            continue
+        order, apart = np.argsort(lows[:count]), True
+        for z in range(1, count):
+            apart = apart and highs[order[z - 1]] < lows[order[z]]
+        if apart:
+            return True
+    return False
 
 
 @kernel

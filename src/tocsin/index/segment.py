@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tocsin.compile.properties import Property
     from tocsin.compile.table import Check, Column
     from tocsin.index.explain import ConjunctionPlan
-    from tocsin.schema import Domain
+    from tocsin.schema import Domain, Value
 
 
 FOREVER = np.iinfo(np.int64).max
@@ -100,6 +100,11 @@ class Segment:
     @property
     def columns(self) -> Sequence[Column]:
         return self.names.columns
+
+    def properties_of(self, number: int) -> dict[str, Value]:
+        """Return the properties of one who subscribes, by name."""
+        found = ((name, each.column.value(number)) for name, each in self.properties.items())
+        return {name: value for name, value in found if value is not None}
 
     @cached_property
     def properties(self) -> Mapping[str, Property]:

@@ -57,10 +57,16 @@ def statistics_of_table(table: ConjunctionTable) -> Statistics:
     """Return statistics that take the constants of the subscriptions for a sample of the events."""
     codes = code_counts(table)
     some = (table.kind == PredicateKind.SOME_IN) | (table.kind == PredicateKind.NONE_IN)
+    sets = (table.kind == PredicateKind.SOME_OF) | (table.kind == PredicateKind.NONE_OF)
+    set_column, sizes = np.full(len(table.set_offset) - 1, -1, np.int64), np.diff(table.set_offset)
+    set_column[table.low[sets]] = table.column[sets]
     parts = []
     for column, count in enumerate(codes):
         mine = some & (table.column == column)
         low, high = table.low[mine], table.high[mine]
+        inside = np.repeat(set_column == column, sizes)
+        listed = table.set_low[inside], table.set_high[inside]
+        low, high = np.concatenate([low, listed[0]]), np.concatenate([high, listed[1]])
         ends = np.concatenate([low[low > 0], high[(high > low) & (high < count)]]).astype(np.int64)
         weight = np.bincount(np.minimum(ends, count - 1), minlength=count) + np.where(np.arange(count) % 2, 0.5, 0.1)
         parts.append(weight / weight.sum())

@@ -16,6 +16,7 @@ import msgspec
 from tocsin.errors import ParseError, TocsinError, shown
 from tocsin.language.bind import BoundSubscription, bind
 from tocsin.language.bulk_form import from_bulk
+from tocsin.language.formula import NO_OPERATORS, Operators
 from tocsin.language.json_form import from_json
 from tocsin.language.parse import parse
 from tocsin.language.syntax import Subscription
@@ -37,7 +38,9 @@ class BadLine:
         return f"line {self.line}{name}: {self.error}"
 
 
-def read_lines(lines: Iterable[bytes | str], schema: Schema) -> Iterator[tuple[str | int, BoundSubscription] | BadLine]:
+def read_lines(
+    lines: Iterable[bytes | str], schema: Schema, operators: Operators = NO_OPERATORS
+) -> Iterator[tuple[str | int, BoundSubscription] | BadLine]:
     """Yield the subscription of each line, a document each, with its id, else its line number; blank lines are none."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -47,7 +50,7 @@ def read_lines(lines: Iterable[bytes | str], schema: Schema) -> Iterator[tuple[s
             document = decode(line)
             id = document.get("id") if isinstance(document, Mapping) else None
             id, tree = from_document(document)
-            yield (number if id is None else id), bind(tree, schema)
+            yield (number if id is None else id), bind(tree, schema, operators=operators)
         except TocsinError as error:
             yield BadLine(number, id, error)
 

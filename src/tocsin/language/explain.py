@@ -85,7 +85,8 @@ class Outcome:
                 more["side"] = self.side
             return {"condition": self.condition, "held": self.held, **more}
         actual = None if self.actual is None else [plain_value(value) for value in self.actual]
-        return {"condition": self.condition, "held": self.held, "attribute": self.attribute, "actual": actual}
+        found = {"condition": self.condition, "held": self.held, "attribute": self.attribute, "actual": actual}
+        return found if self.side is None else {**found, "side": self.side}
 
 
 @dataclass(frozen=True, slots=True)

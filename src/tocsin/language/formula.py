@@ -107,6 +107,7 @@ class _NoOperators:
         raise AssertionError(f"{call.name} was never bound")
 
     def solutions(self, call: OperatorCall, event: Event) -> Sequence[Substitution]:
+        del event
         raise AssertionError(f"{call.name} was never bound")
 
 

@@ -31,7 +31,8 @@ EXACT = 2**53  # integers up to here are floats
 class Column:
     """Values of a domain; `absent[i]` says that row i has none. `members` is None where `values` are the values.
 
-    `failed[i]` is 0, or the number of the reason (from 1, in `reasons`) why row i has no value.
+    `failed[i]` is 0, or the number of the reason (from 1, in `reasons`) why row i has no value. Where rows may have several
+    values, `several` is true, and each member is the tuple of a row's values.
     """
 
     domain: Domain
@@ -40,6 +41,7 @@ class Column:
     members: tuple[Value, ...] | None = None
     failed: npt.NDArray[np.int32] | None = None
     reasons: tuple[str, ...] = ()
+    several: bool = False
 
     def __len__(self) -> int:
         return len(self.values)
@@ -89,6 +91,15 @@ def column_of(domain: Domain, values: Iterable[Value | None]) -> Column:
     if plain is not None:
         return Column(domain, plain, absent)
     return coded_column(domain, listed, absent)
+
+
+def several_column(domain: Domain, rows: Iterable[tuple[Value, ...] | None]) -> Column:
+    """Return the column of rows with any number of canonical values each, None where absent."""
+    listed = list(rows)
+    if all(row is None or len(row) == 1 for row in listed):
+        return column_of(domain, [None if row is None else row[0] for row in listed])
+    absent = np.fromiter((row is None for row in listed), np.bool_, len(listed))
+    return replace(coded_column(domain, listed, absent), several=True)
 
 
 def constant_column(domain: Domain, value: Value | None, size: int) -> Column:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from tocsin.language.formula_columns import EXACT, Bools, Column
 from tocsin.language.semantics import compare, predicate_holds
 from tocsin.language.syntax import Op, Predicate
-from tocsin.schema import Domain, Number, TextDomain
+from tocsin.schema import Domain, Number, TextDomain, Value
 from tocsin.schema.domain import microseconds
 
 _OPERATORS: dict[Op, Callable[[Any, Any], Any]] = {
@@ -44,16 +44,20 @@ def predicate_column(predicate: Predicate, column: Column, *, negated: bool) -> 
         held: Bools = ~column.absent & (arrays != negated)
         return held
     column = coded(column)
-    if op is Op.EQ and is_told_apart_by_value(domain):
+    if op is Op.EQ and is_told_apart_by_value(domain) and not column.several:
         same = np.array([member == predicate.operand for member in column.members or ()], np.bool_)
         equal: Bools = ~column.absent & (same[column.values] != negated)
         return equal
     answers = [
-        predicate_holds(predicate, None if member is None else (member,), negated=negated)
+        predicate_holds(predicate, _values(member, several=column.several), negated=negated)
         for member in column.members or ()
     ]
     truth = np.array(answers, np.bool_)
     return ~column.absent & truth[column.values] if len(truth) else np.zeros(len(column), np.bool_)
+
+
+def _values(member: Any, *, several: bool) -> tuple[Value, ...] | None:
+    return member if several or member is None else (member,)
 
 
 def is_told_apart_by_value(domain: Domain) -> bool:

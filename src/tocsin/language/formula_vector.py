@@ -113,11 +113,13 @@ class _Evaluation:
 
     def row(self, at: int) -> Situation:
         """Return one row as the definition has it."""
-        values = ((name, column.value(at)) for name, column in self.columns.items())
+        row = dict(self.constants)
+        for name, column in self.columns.items():
+            if (value := column.value(at)) is not None:
+                row[name] = value if column.several else (value,)
         failed = {
             name: FormulaFailed(self.columns[name].reason(at) or "") for name, each in self.given.items() if each[at]
         }
-        row = {**self.constants, **{name: (value,) for name, value in values if value is not None}}
         return Situation(row, failed=failed)
 
     def mentioned(self, names: Iterable[str]) -> Failed:
@@ -194,6 +196,10 @@ class _Evaluation:
         if column is None:
             values = self.constants.get(name)
             return self._constant(domain, values[0] if values is not None and len(values) == 1 else None)
+        if column.several:
+            column = column_of(
+                domain, [row[0] if row is not None and len(row) == 1 else None for row in column.to_list()]
+            )
         # Its failures are told where it is mentioned.
         return self._in_array(column if column.failed is None else replace(column, failed=None), domain)
 

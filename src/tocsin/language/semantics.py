@@ -215,7 +215,7 @@ def satisfying(node: Node, situation: Situation) -> list[Substitution]:
         for values, failed in tried:
             try:
                 if holds(branch, situation.given(values, failed)):
-                    told = {name: values[name] for name in sorted(values) if values[name] is not None}
+                    told = {name: value for name, value in sorted(values.items()) if value is not None}
                     found[tuple((name, *_sortable(value)) for name, value in told.items())] = told
             except FormulaFailed as error:
                 failure = failure or error

@@ -17,18 +17,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tocsin.errors import Span
 from tocsin.schema import Domain, Point
 
 if TYPE_CHECKING:
     from tocsin.language.formula import Function
-
-
-def _added() -> Any:
-    """Return a field that binding fills, and that two nodes are not told apart by."""
-    return field(default=None, compare=False, repr=False)
 
 
 Literal = bool | int | float | Decimal | str | datetime | Point
@@ -135,7 +130,7 @@ class Predicate:
     span: Span | None = field(default=None, compare=False, repr=False)  # of the whole predicate
     operand_span: Span | None = field(default=None, compare=False, repr=False)
     attribute_span: Span | None = field(default=None, compare=False, repr=False)
-    domain: Domain | None = _added()
+    domain: Domain | None = field(default=None, compare=False, repr=False)
     multiple: bool = field(default=False, compare=False, repr=False)
 
 
@@ -165,7 +160,9 @@ class OperatorCall:
     name: str
     arguments: tuple[Expression, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
-    function: Function | None = _added()  # where it is no operator, but a function that says true or false
+    function: Function | None = field(
+        default=None, compare=False, repr=False
+    )  # where it is no operator, but a function that says true or false
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +176,7 @@ class Comparison:
     op: Op
     right: Expression
     span: Span | None = field(default=None, compare=False, repr=False)
-    domain: Domain | None = _added()
+    domain: Domain | None = field(default=None, compare=False, repr=False)
 
 
 Leaf = Predicate | OperatorCall | Comparison
@@ -196,7 +193,7 @@ NEVER = Or(())
 class Constant:
     value: Literal
     span: Span | None = field(default=None, compare=False, repr=False)
-    domain: Domain | None = _added()
+    domain: Domain | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +202,7 @@ class AttributeValue:
 
     name: str
     span: Span | None = field(default=None, compare=False, repr=False)
-    domain: Domain | None = _added()
+    domain: Domain | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +211,7 @@ class Variable:
 
     name: str
     span: Span | None = field(default=None, compare=False, repr=False)
-    domain: Domain | None = _added()
+    domain: Domain | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,13 +221,13 @@ class Arithmetic:
     op: str
     left: Expression
     right: Expression
-    domain: Domain | None = _added()
+    domain: Domain | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Negative:
     part: Expression
-    domain: Domain | None = _added()
+    domain: Domain | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +236,7 @@ class Case:
 
     branches: tuple[tuple[Node, Expression], ...]
     otherwise: Expression | None
-    domain: Domain | None = _added()
+    domain: Domain | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +246,8 @@ class Call:
     name: str
     arguments: tuple[Expression, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
-    domain: Domain | None = _added()
-    function: Function | None = _added()
+    domain: Domain | None = field(default=None, compare=False, repr=False)
+    function: Function | None = field(default=None, compare=False, repr=False)
 
 
 Expression = Constant | AttributeValue | Variable | Arithmetic | Negative | Case | Call

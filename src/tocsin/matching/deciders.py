@@ -27,7 +27,7 @@ from tocsin.language.json_reader import literal_from_json
 from tocsin.language.semantics import Situation, holds
 from tocsin.matching.formulas import Formulas
 from tocsin.operators.asked import HOLDS, trusted_scope
-from tocsin.schema import Schema, Value
+from tocsin.schema import Event, Schema, Value
 
 if TYPE_CHECKING:
     from tocsin.index.encode import EventSource
@@ -62,6 +62,30 @@ class Candidates:
     def fail(self, which: int, reason: str) -> None:
         """Take note that one fails, unless it did before."""
         self.failure.setdefault(which, reason)
+
+    def part(self, which: Int64s) -> Candidates:
+        """Return some of them, as they are so far."""
+        computed = {name: column.take(which) for name, column in self.computed.items()}
+        return Candidates(self.event[which], self.position[which], computed)
+
+    def take_over(self, which: Int64s, part: Candidates) -> None:
+        """Take over what became of some of them."""
+        self.open[which] = part.open
+        for at, reason in part.failure.items():
+            self.fail(int(which[at]), reason)
+        self.bindings.update((int(which[at]), bindings) for at, bindings in part.bindings.items())
+
+    def values(self, at: int, event: Event) -> tuple[dict[str, tuple[Value, ...]], dict[str, FormulaFailed]]:
+        """Return the values of the event, with what is computed for one of them, and what could not be."""
+        values = dict(event.values)
+        failed: dict[str, FormulaFailed] = {}
+        for name, column in self.computed.items():
+            reason, value = column.reason(at), column.value(at)
+            if reason is not None:
+                failed[name] = FormulaFailed(reason)
+            elif value is not None:
+                values[name] = (value,)
+        return values, failed
 
     def held(self) -> Bools:
         """Return which hold."""
@@ -140,9 +164,7 @@ class Deciders:
                 continue
             events, inverse = np.unique(candidates.event[of], return_inverse=True)
             values = source.values(name, self.schema.domain_of(name), events)
-            answers = [
-                values_ is not None and holds(formula.root, Situation({name: values_})) for values_ in values
-            ]
+            answers = [values_ is not None and holds(formula.root, Situation({name: values_})) for values_ in values]
             candidates.refuse(of[~np.array(answers, np.bool_)[inverse]])
 
     def _predicate(self, number: int) -> ConditionFormula:
@@ -193,16 +215,9 @@ class Deciders:
 
     def _answer(
         self, expression: str, own: str, evaluation: EventEvaluation, candidates: Candidates, at: int
-    ) -> tuple[Substitution, ...] | None | str:
-        values: dict[str, tuple[Value, ...]] = {**evaluation.event.values, **self._properties(own)}
-        failed: dict[str, FormulaFailed] = {}
-        for name, column in candidates.computed.items():
-            reason = column.reason(at)
-            value = column.value(at)
-            if reason is not None:
-                failed[name] = FormulaFailed(reason)
-            elif value is not None:
-                values[name] = (value,)
+    ) -> tuple[Substitution, ...] | str | None:
+        values, failed = candidates.values(at, evaluation.event)
+        values.update(self._properties(own))
         return self.asked.answer(expression, evaluation, values, failed)
 
     def _properties(self, own: str) -> dict[str, tuple[Value, ...]]:

@@ -15,6 +15,7 @@ from tocsin.language import BoundSubscription, Subscription, bind
 from tocsin.language.documents import BadLine, read_lines
 from tocsin.language.formula import NO_OPERATORS, Operators
 from tocsin.language.syntax import Op
+from tocsin.matching.inquiry import Failure, Match
 from tocsin.schema import Event, Schema
 
 SubscriptionId = str | int
@@ -71,6 +72,10 @@ class Engine(ABC):
         """Return the matches of each event."""
         return [self.match(event) for event in events]
 
+    def find_batch(self, events: Sequence[Event]) -> list[tuple[list[Match], list[Failure]]]:
+        """Return the matches of each event, with the values of variables and what is computed; and what failed."""
+        return [([Match(id) for id in ids], []) for ids in self.match_batch(events)]
+
     @abstractmethod
     def snapshot(self) -> Engine:
         """Return a matcher with the subscriptions of this moment, which later changes here do not reach."""
@@ -91,7 +96,7 @@ class Engine(ABC):
     def load(self, lines: Iterable[bytes | str]) -> list[BadLine]:
         """Hold the subscriptions of these lines, a JSON document each, in any form; return the bad lines."""
         bad: list[BadLine] = []
-        for found in read_lines(lines, self.schema):
+        for found in read_lines(lines, self.schema, self.operators):
             if isinstance(found, BadLine):
                 bad.append(found)
             else:

@@ -20,7 +20,7 @@ from tocsin.compile.table import Check, CheckKind
 from tocsin.index.encode import EventSource
 from tocsin.language.bind import bind_condition
 from tocsin.language.formula import FLOAT, INT, ConditionFormula, Scope, one_value
-from tocsin.language.formula_columns import Column, column_of
+from tocsin.language.formula_columns import Column, column_of, several_column
 from tocsin.language.formula_vector import Holding, condition_column
 from tocsin.language.json_form import node_from_json
 from tocsin.language.json_reader import literal_from_json
@@ -48,7 +48,7 @@ class Formulas:
     """The comparisons among the checks of one segment."""
 
     def __init__(self, checks: Sequence[Check], schema: Schema) -> None:
-        self._schema = schema
+        self._schema, self._attributes = schema, schema.view().attributes
         self._templates: list[_Template] = []
         self.template_of = np.full(len(checks), -1, np.int32)
         known: dict[tuple[Any, ...], int] = {}
@@ -93,14 +93,13 @@ class Formulas:
         for name in formula.names:
             if name in computed:
                 columns[name] = computed[name]
-            elif name not in columns and name not in template.own:
+            elif name not in columns and name in self._attributes:  # not a property that is not given
                 values = source.values(name, self._schema.domain_of(name), asked)
                 if len(asked) == 1:
                     if values[0] is not None:
                         constants[name] = values[0]
                     continue
-                one = [found[0] if found is not None and len(found) == 1 else None for found in values]
-                columns[name] = column_of(self._schema.domain_of(name), one).take(inverse)
+                columns[name] = several_column(self._schema.domain_of(name), values).take(inverse)
         return condition_column(formula, columns, len(events), constants)
 
     def _made(self, template: _Template) -> ConditionFormula:

@@ -6,7 +6,7 @@ said is kept for each event, so that nothing is asked twice: by another segment,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from tocsin.language.formula import Substitution
 from tocsin.schema import Event, Value
 
 if TYPE_CHECKING:
+    from tocsin.matching.offering import OfferMatches
     from tocsin.operators.asked import Asked
     from tocsin.operators.event_evaluation import EventEvaluation
 
@@ -46,9 +47,26 @@ class Inquiry:
     def __init__(self, known: Mapping[int, EventEvaluation] | None = None) -> None:
         """Begin with what operators have said already, by the events' numbers in the batch."""
         self.bindings: dict[tuple[int, SubscriptionId], tuple[Substitution, ...]] = {}
-        self.computed: dict[tuple[int, SubscriptionId], Mapping[str, Value | None]] = {}
+        self.offers: dict[int, OfferMatches] = {}  # by the event's number in the batch
         self.failures: dict[tuple[int, SubscriptionId], str] = {}
         self._evaluations = dict(known or {})
+
+    def renumbered(self, numbers: Sequence[int]) -> Inquiry:
+        """Return an inquiry about some of the events, which are numbered anew."""
+        return Inquiry(
+            {at: self._evaluations[number] for at, number in enumerate(numbers) if number in self._evaluations}
+        )
+
+    def take_over(self, other: Inquiry, numbers: Sequence[int]) -> None:
+        """Take over what was found out about some of the events."""
+        self.bindings.update(((numbers[at], id), found) for (at, id), found in other.bindings.items())
+        self.failures.update(((numbers[at], id), why) for (at, id), why in other.failures.items())
+        self._evaluations.update((numbers[at], known) for at, known in other._evaluations.items())
+
+    @property
+    def events(self) -> set[int]:
+        """The numbers of the events about which there is more to say than their matches."""
+        return {*self.offers, *(at for at, _ in self.bindings), *(at for at, _ in self.failures)}
 
     def known(self, number: int) -> EventEvaluation | None:
         """Return what operators have said about an event of the batch, None where none was asked."""
@@ -76,10 +94,12 @@ class Inquiry:
         """Return the matches of an event, of which these are the ids."""
         from tocsin.language.semantics import MOST_BINDINGS, in_order
 
+        offer = self.offers.get(event)
+        computed = {} if offer is None else dict(zip(offer.told.tolist(), offer.values(), strict=True))
         found = []
         for id in ids:
             bindings = in_order(self.bindings.get((event, id), ()))[:MOST_BINDINGS]
-            found.append(Match(id, bindings, self.computed.get((event, id), {})))
+            found.append(Match(id, bindings, computed.get(id, {})))
         return found
 
     def failed(self, event: int, matched: set[Any]) -> list[Failure]:

@@ -39,6 +39,7 @@ from tocsin.matching.columnar.tier_ids import TierIds
 from tocsin.matching.columnar.tier_reader import OUTPUT_IDS, TierReader, match_tiers
 from tocsin.matching.engine import Capabilities, Engine, SubscriptionId
 from tocsin.matching.inquiry import Failure, Inquiry, Match
+from tocsin.matching.offering import OfferMatches, match_offers, needs_scan
 from tocsin.offers.analysis import Analysis
 from tocsin.offers.programs import Programs
 from tocsin.operators.asked import Asked
@@ -216,9 +217,12 @@ class Matcher(Engine):
         It may be used again by the next call: keep what is to stay by `copy()`.
         """
         event = self.admit(event)
-        source = EventObjects([event])
         as_of = (_one(seq), _one(arrival))
         inquiry = Inquiry() if inquiry is None else inquiry
+        if needs_scan(event):
+            (matches,) = self._match_offers([event], [0], inquiry, *as_of)
+            return matches.told
+        source = EventObjects([event])
         found: list[npt.NDArray[Any]] = []
         _, readers, dictionary = self._current()
         for reader in readers:
@@ -235,6 +239,13 @@ class Matcher(Engine):
         """Return the ids that each event satisfies."""
         source = EventObjects([self.admit(event) for event in events])
         return [ids for part in self.match_source(source) for ids in part.lists()]
+
+    def find_batch(self, events: Sequence[RawEvent]) -> list[tuple[list[Match], list[Failure]]]:
+        """Return the matches of each event, with the values of variables and what is computed; and what failed."""
+        inquiry = Inquiry()
+        parts = self.match_source(EventObjects([self.admit(event) for event in events]), inquiry=inquiry)
+        listed = [ids for part in parts for ids in part.lists()]
+        return [(inquiry.matches(at, ids), inquiry.failed(at, set(ids))) for at, ids in enumerate(listed)]
 
     def find_all(self, events: Sequence[Event], inquiry: Inquiry) -> tuple[Int64s, Int64s]:
         """Return (position of the event, id) of every match, of subscriptions whose ids are numbers."""
@@ -280,8 +291,56 @@ class Matcher(Engine):
         """
         if source.size >= SAMPLE:
             self.index.sample = source.sample(SAMPLE)
+        if isinstance(source, EventObjects) and any(map(needs_scan, source.events)):
+            yield from self._match_mixed(source, seq, arrival, threads, Inquiry() if inquiry is None else inquiry)
+            return
         coded = self.code(source, seq, arrival, raw=True)
         yield from self.match_coded(coded, threads=threads, output_ids=output_ids, inquiry=inquiry)
+
+    def _match_mixed(
+        self, source: EventObjects, seq: Int64s | None, arrival: Int64s | None, threads: int, inquiry: Inquiry
+    ) -> Iterator[Matches]:
+        """Yield the matches of events of which some have rules or compute attributes, one by one in their order."""
+        scanned = [at for at, event in enumerate(source.events) if needs_scan(event)]
+        rest = [at for at, event in enumerate(source.events) if not needs_scan(event)]
+        offers = [source.events[at] for at in scanned]
+        found = dict(
+            zip(scanned, self._match_offers(offers, scanned, inquiry, _of(seq, scanned), _of(arrival, scanned), threads),
+                strict=True)
+        )  # fmt: skip
+        told: dict[int, npt.NDArray[Any]] = {at: matches.told for at, matches in found.items()}
+        inner = inquiry.renumbered(rest)
+        plain = EventObjects([source.events[at] for at in rest])
+        for part in self.match_source(
+            plain, seq=_of(seq, rest), arrival=_of(arrival, rest), threads=threads, inquiry=inner
+        ):
+            for at, ids in enumerate(part.lists(), part.first):
+                told[rest[at]] = np.array(ids, object if self._current().dictionary is not None else np.int64)
+        inquiry.take_over(inner, rest)
+        for at in range(source.size):
+            yield Matches(at, np.array([0, len(told[at])], np.int64), told[at])
+
+    def match_offers(
+        self, offers: Sequence[Any], *, threads: int = 1, inquiry: Inquiry | None = None
+    ) -> list[OfferMatches]:
+        """Return whom each offer matches, with what is computed, as arrays; offers may be documents, or analysed before."""
+        admitted = [self.admit(offer) for offer in offers]
+        inquiry = Inquiry() if inquiry is None else inquiry
+        return self._match_offers(admitted, range(len(admitted)), inquiry, threads=threads)
+
+    def _match_offers(
+        self, offers: Sequence[Any], numbers: Sequence[int], inquiry: Inquiry, seq: Int64s | None = None,
+        arrival: Int64s | None = None, threads: int = 1,
+    ) -> list[OfferMatches]:  # fmt: skip
+        _, readers, dictionary = self._current()
+        found = match_offers(readers, offers, numbers, inquiry, seq, arrival, threads)
+        if dictionary is not None:
+            found = [OfferMatches(dictionary.take(matches.told), matches.computed) for matches in found]
+        for number, matches in zip(numbers, found, strict=True):
+            self.work.events += 1
+            self.work.matches += len(matches)
+            inquiry.offers[number] = matches
+        return found
 
     def code(
         self, source: EventSource, seq: Int64s | None = None, arrival: Int64s | None = None, *, raw: bool = False
@@ -372,6 +431,10 @@ class Matcher(Engine):
         held = TierIds([tier.segment.ids for tier in tiers]) if texts and not self._numbered else None
         self._read = read = TiersRead(tiers, readers, held)
         return read
+
+
+def _of(values: Int64s | None, chosen: Sequence[int]) -> Int64s | None:
+    return None if values is None else values[list(chosen)]
 
 
 def _one(number: int | None) -> Int64s | None:

@@ -14,9 +14,12 @@ import numpy.typing as npt
 from tocsin.errors import DuplicateSubscription, UnknownSubscription
 from tocsin.language import BoundSubscription
 from tocsin.language.formula import NO_OPERATORS, Operators
+from tocsin.language.formula_columns import column_of
+from tocsin.language.offer import Offer
 from tocsin.language.semantics import decide
 from tocsin.matching.engine import Capabilities, Engine, SubscriptionId
 from tocsin.matching.inquiry import Failure, Inquiry, Match
+from tocsin.matching.offering import OfferMatches
 from tocsin.offers.programs import Programs
 from tocsin.schema import Event, Schema
 
@@ -66,6 +69,9 @@ class NaiveMatcher(Engine):
         self.work.subscriptions_checked += len(self._subscriptions)
         return matches, failures
 
+    def find_batch(self, events: Sequence[Event]) -> list[tuple[list[Match], list[Failure]]]:
+        return [self.find(event) for event in events]
+
     @property
     def takes_long(self) -> bool:
         """Whether there is anything to prefetch: what it finds out is not kept."""
@@ -81,8 +87,8 @@ class NaiveMatcher(Engine):
                 ids.append(found.id)
                 if found.bindings:
                     inquiry.bindings[at, found.id] = found.bindings
-                if found.computed:
-                    inquiry.computed[at, found.id] = found.computed
+            if isinstance(event, Offer) and event.computed:
+                inquiry.offers[at] = _offer_matches(event, matches)
             inquiry.failures.update(((at, failed.id), failed.reason) for failed in failures)
         return np.array(positions, np.int64), np.array(ids, np.int64)
 
@@ -93,3 +99,10 @@ class NaiveMatcher(Engine):
 
     def __len__(self) -> int:
         return len(self._subscriptions)
+
+
+def _offer_matches(offer: Offer, matches: Sequence[Match]) -> OfferMatches:
+    columns = {
+        each.name: column_of(each.domain, [found.computed[each.name] for found in matches]) for each in offer.computed
+    }
+    return OfferMatches(np.array([found.id for found in matches], np.int64), columns)

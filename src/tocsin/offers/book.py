@@ -22,7 +22,9 @@ class OfferBook:
     def remove(self, id: OfferId) -> None:
         del self._offers[id]
 
-    def query(self, subscription: BoundSubscription, operators: Operators = NO_OPERATORS) -> list[tuple[OfferId, Verdict]]:
+    def query(
+        self, subscription: BoundSubscription, operators: Operators = NO_OPERATORS
+    ) -> list[tuple[OfferId, Verdict]]:
         """Return the offers that a subscription matches, with what was computed."""
         found = ((id, decide(subscription, offer, operators)) for id, offer in self._offers.items())
         return [(id, verdict) for id, verdict in found if verdict.matched]

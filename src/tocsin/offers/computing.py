@@ -61,7 +61,9 @@ class CodedValues:
     def __init__(self, coder: Coder, column: Column) -> None:
         self.is_list = coder.column.derivation == "words"
         self.offset, self.codes = np.zeros(1, np.int64), np.zeros(0, np.int32)
-        if self.is_list:
+        if column.absent.all():
+            self.values = np.full(len(column), k.ABSENT, np.int32)
+        elif self.is_list:
             self.values = column.values.astype(np.int32)
             self._list_words(coder, column)
         else:
@@ -90,11 +92,8 @@ def _keys(coder: Coder, column: Column) -> KeyColumn:
         return KeyColumn(np.ascontiguousarray(column.values), None)
     members: Sequence[Any] = column.members
     derivation = coder.column.derivation
-    listed = [None if member is None else keys_of(column.domain, derivation, member)[0] for member in members]
-    some = next((key for key in listed if key is not None), None)
-    if some is None:  # no row has a value
-        return KeyColumn(np.zeros(len(column), np.int64), None)
-    return KeyColumn(column.values.astype(np.int32), None, [some if key is None else key for key in listed])
+    listed = [keys_of(column.domain, derivation, member)[0] for member in members]
+    return KeyColumn(column.values.astype(np.int32), None, listed)
 
 
 CodedPairs = dict[int, tuple[k.Int32s, CodedValues]]  # column -> what each pair has there, and what that means

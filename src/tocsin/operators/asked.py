@@ -23,21 +23,23 @@ from tocsin.errors import BindError, FormulaFailed, UnknownOperator
 from tocsin.language.bind import bind_condition
 from tocsin.language.formula import Scope, Substitution
 from tocsin.language.json_form import node_from_json
-from tocsin.language.semantics import Situation, satisfying
+from tocsin.language.semantics import Situation, Solutions, satisfying
 from tocsin.language.sides import sides_of
 from tocsin.language.syntax import And, Constant, Node, Not, OperatorCall, Variable
 from tocsin.language.variables import variables_of
 from tocsin.operators.calls import Pattern, unify
 from tocsin.operators.event_evaluation import EventEvaluation
 from tocsin.operators.growing_array import GrowingArray
-from tocsin.operators.operator import Operator, Parameter
+from tocsin.operators.operator import Operator, Parameter, Row
 from tocsin.operators.predicates import Predicates
 from tocsin.operators.problem import Int32s, Problem, Schedule, Workload
 from tocsin.operators.registry import Registry
 from tocsin.operators.runner import Outcome, Runner
 from tocsin.schema import Domain, Event, Schema, Value, ViewAttribute
 
-Answer = tuple[Substitution, ...] | None | str  # the values of variables that satisfy it; None: false; a text: why it fails
+Answer = (
+    tuple[Substitution, ...] | None | str
+)  # the values of variables that satisfy it; None: false; a text: why it fails
 HOLDS: tuple[Substitution, ...] = ()
 
 
@@ -46,7 +48,9 @@ class Condition:
 
     __slots__ = ("conjunction", "is_decided_by_members", "node", "predicates")
 
-    def __init__(self, conjunction: int, predicates: tuple[int, ...], *, is_decided_by_members: bool, node: Node) -> None:
+    def __init__(
+        self, conjunction: int, predicates: tuple[int, ...], *, is_decided_by_members: bool, node: Node
+    ) -> None:
         self.conjunction = conjunction  # its number to the schedule; -1 where it has no members
         self.predicates = predicates  # of its members
         self.is_decided_by_members = is_decided_by_members
@@ -60,9 +64,7 @@ class Asked:
     it does itself, and never while an operator runs.
     """
 
-    def __init__(
-        self, schema: Schema, registry: Registry, schedule: str | Callable[[], Schedule] = "adaptive"
-    ) -> None:
+    def __init__(self, schema: Schema, registry: Registry, schedule: str | Callable[[], Schedule] = "adaptive") -> None:
         self.schema, self.registry = schema, registry
         self._new_schedule = schedule
         self.schedule = made_schedule(schedule)
@@ -153,6 +155,7 @@ class Asked:
         return self.registry.variable_domains(call)
 
     def solutions(self, call: OperatorCall, event: Event) -> Sequence[Substitution]:
+        del call, event
         raise AssertionError("conditions are decided with what an EventEvaluation knows")
 
     # --- events -------------------------------------------------------------------------------------------------------
@@ -161,9 +164,7 @@ class Asked:
         """Return what is known of an event, which is nothing yet."""
         return EventEvaluation(event, self.predicates.patterns, self.runner, self.predicates.grown_statistics())
 
-    def decide(
-        self, asked: Sequence[tuple[EventEvaluation, Sequence[str]]]
-    ) -> list[dict[str, bool]]:
+    def decide(self, asked: Sequence[tuple[EventEvaluation, Sequence[str]]]) -> list[dict[str, bool]]:
         """Return, for each event, which of its conditions have members that all hold or fail.
 
         Operators that offer batches are asked about all events that may need the answer, at the first need.
@@ -203,7 +204,7 @@ class Asked:
             known = len(evaluation.evaluated)
             if condition.is_decided_by_members and evaluation.failures.keys().isdisjoint(condition.predicates):
                 return HOLDS
-            situation = Situation(values, partial(self._found, evaluation), failed)
+            situation = Situation(values, self.finder(evaluation), failed)
             try:
                 found = satisfying(condition.node, situation)
             except FormulaFailed as error:
@@ -212,14 +213,22 @@ class Asked:
                 self.evaluations += len(evaluation.evaluated) - known
             return HOLDS if {} in found else tuple(found) or None
 
-    def _found(self, evaluation: EventEvaluation, call: OperatorCall) -> Sequence[Substitution]:
-        pattern, names = self._pattern(call)
-        number = self.predicates.number(pattern)
-        evaluation.statistics = self.predicates.grown_statistics()
-        rows = evaluation.solutions(number)
-        if rows is None:
-            raise FormulaFailed(self.missing.get(call.name) or evaluation.failures[number])
-        return [dict(zip(names, row, strict=True)) for row in rows]
+    def finder(self, evaluation: EventEvaluation) -> Solutions:
+        """Return what tells the definition what operators find for an event. To be called with the lock."""
+        known: dict[OperatorCall, _Solutions] = {}
+
+        def find(call: OperatorCall) -> Sequence[Substitution]:
+            if call not in known:
+                pattern, names = self._pattern(call)
+                number = self.predicates.number(pattern)
+                evaluation.statistics = self.predicates.grown_statistics()
+                rows = evaluation.solutions(number)
+                if rows is None:
+                    raise FormulaFailed(self.missing.get(call.name) or evaluation.failures[number])
+                known[call] = _Solutions(names, rows)
+            return known[call]
+
+        return find
 
     def _current(self) -> Workload:
         """Return the conjunctions as schedules see them; the schedule is ready for them."""
@@ -237,6 +246,23 @@ class Asked:
             self.schedule.prepare(self._workload, self.predicates.grown_statistics())
             self._prepared = self._workload
         return self._workload
+
+
+class _Solutions(Sequence[Substitution]):
+    """What an operator has found for a call, among which one is looked up at once, however many there are."""
+
+    def __init__(self, names: tuple[str, ...], rows: tuple[Row, ...]) -> None:
+        self._names, self._rows = names, rows
+        self._all = frozenset(rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, at: Any) -> Any:
+        return dict(zip(self._names, self._rows[at], strict=True))
+
+    def __contains__(self, given: object) -> bool:
+        return isinstance(given, dict) and tuple(map(given.get, self._names)) in self._all
 
 
 def trusted_scope(schema: Schema, operators: Any = None) -> Scope:
@@ -262,7 +288,9 @@ def _missing(call: OperatorCall, reason: str) -> Operator:
         raise FormulaFailed(reason)
 
     parameters = tuple(
-        Parameter(f"p{at}", FLOAT if isinstance(each, Variable) else TEXT, "open" if isinstance(each, Variable) else "input")
+        Parameter(
+            f"p{at}", FLOAT if isinstance(each, Variable) else TEXT, "open" if isinstance(each, Variable) else "input"
+        )
         for at, each in enumerate(call.arguments)
         if isinstance(each, Variable | Constant)
     )
@@ -294,20 +322,20 @@ class _Batch:
 class _RunUnlocked(Runner):
     """Runs operators by another runner, with a lock let go of meanwhile."""
 
-    def __init__(self, runner: Runner, lock: threading.RLock) -> None:  # type: ignore[valid-type]
+    def __init__(self, runner: Runner, lock: threading.RLock) -> None:
         super().__init__()
         self._behind, self._engine_lock = runner, lock
 
     def run(self, pattern: Pattern, event: Event) -> Outcome:
-        self._engine_lock.release()  # type: ignore[attr-defined]
+        self._engine_lock.release()
         try:
             return self._behind.run(pattern, event)
         finally:
-            self._engine_lock.acquire()  # type: ignore[attr-defined]
+            self._engine_lock.acquire()
 
     def run_batch(self, pattern: Pattern, events: Sequence[Event]) -> list[Outcome]:
-        self._engine_lock.release()  # type: ignore[attr-defined]
+        self._engine_lock.release()
         try:
             return self._behind.run_batch(pattern, events)
         finally:
-            self._engine_lock.acquire()  # type: ignore[attr-defined]
+            self._engine_lock.acquire()

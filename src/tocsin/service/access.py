@@ -20,6 +20,8 @@ from typing import Literal
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 Needs = Literal["anyone", "guest", "publisher", "ticket", "member", "admin"]
+Scope = Literal["read", "publish", "subscribe", "account", "admin"]
+SCOPES: tuple[Scope, ...] = ("read", "publish", "subscribe", "account", "admin")
 UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -51,12 +53,11 @@ TABLE: dict[tuple[str, str], Rule] = {
     ("GET", "/v1/schema/dtd/{kind}"): GUEST,
     ("POST", "/v1/schema/extensions"): ADMIN,
     ("GET", "/v1/operators"): GUEST,
-    # matchmaking
+    # offers
     ("GET", "/v1/programs"): GUEST,
     ("POST", "/v1/offers/query"): MEMBER,
     ("GET", "/v1/offers"): MEMBER,
     ("DELETE", "/v1/offers/{seq}"): OWNER,
-    ("POST", "/v1/subscriptions/{id}/meet"): OWNER,
     # events
     ("POST", "/v1/events"): PUBLISHER,
     # subscriptions
@@ -94,6 +95,8 @@ TABLE: dict[tuple[str, str], Rule] = {
     ("POST", "/v1/webhooks/{id}/rotate"): OWNER,
     ("GET", "/v1/webhooks/{id}/deliveries"): OWNER,
     ("POST", "/v1/webhooks/{id}/deliveries/retry"): OWNER,
+    ("POST", "/v1/webhooks/{id}/deliveries/skip"): OWNER,
+    ("POST", "/v1/webhooks/{id}/replay"): OWNER,
     ("GET", "/v1/dead-letters"): MEMBER,
     ("POST", "/v1/dead-letters/{seq}/replay"): OWNER,
     # accounts
@@ -102,8 +105,14 @@ TABLE: dict[tuple[str, str], Rule] = {
     ("PATCH", "/v1/accounts/{name}"): ADMIN,
     ("GET", "/v1/account"): MEMBER,
     ("PUT", "/v1/account/password"): MEMBER,
+    ("DELETE", "/v1/account"): MEMBER,
+    ("GET", "/v1/account/audit"): MEMBER,
+    ("DELETE", "/v1/accounts/{name}"): ADMIN,
+    ("GET", "/v1/audit"): ADMIN,
     ("POST", "/v1/sessions"): ANYONE,
+    ("GET", "/v1/sessions"): MEMBER,
     ("DELETE", "/v1/sessions/current"): MEMBER,
+    ("DELETE", "/v1/sessions/{id}"): OWNER,
     ("GET", "/v1/tokens"): MEMBER,
     ("POST", "/v1/tokens"): MEMBER,
     ("DELETE", "/v1/tokens/{id}"): OWNER,
@@ -115,6 +124,32 @@ TABLE: dict[tuple[str, str], Rule] = {
 def rule_of(method: str, path: str) -> Rule:
     """Return the rule of a route; a HEAD is as a GET. Raises KeyError where the table has none."""
     return TABLE["GET" if method == "HEAD" else method, path]
+
+
+_PUBLISHING = ("/v1/events", "/v1/offers", "/v1/dead-letters")
+_LOOKING = ("/v1/drafts", "/v1/offers/query", "/v1/notifications", "/v1/xml")  # though they are posted
+_ACCOUNT = ("/v1/account", "/v1/tokens", "/v1/sessions")
+
+
+def scope_of(method: str, path: str) -> Scope:
+    """Return what a token that was made for less than everything needs, beside the role.
+
+    read        whatever changes nothing, and acknowledging what was read
+    publish     events and offers, and dead letters once more
+    subscribe   subscriptions and webhooks
+    account     the account itself: its credentials, password, audit trail and end
+    admin       what needs the role admin
+    """
+    rule = rule_of(method, path)
+    if rule.needs == "admin":
+        return "admin"
+    if path != "/v1/account" and path.startswith(_ACCOUNT):
+        return "account"
+    if method not in UNSAFE or path.startswith(_LOOKING) or path.endswith(("/explain", "/meet")):
+        return "read"
+    if path.startswith(_ACCOUNT):
+        return "account"
+    return "publish" if path.startswith(_PUBLISHING) else "subscribe"
 
 
 def entries(routes: Iterable[BaseRoute]) -> set[tuple[str, str]]:

@@ -62,7 +62,7 @@ class Backfills:
 
     async def start(self, principal: Principal, expression: Expression) -> Backfill:
         """Begin a job; raises a LanguageError, or Throttled where the account has enough under way."""
-        await asyncio.to_thread(drafts.prepared, self._broker, expression)
+        await asyncio.to_thread(self._broker.prepare, expression)
         jobs = self._jobs.setdefault(principal.number, {})
         if sum(job.state == "running" for job in jobs.values()) >= _RUNNING:
             raise Throttled(f"{_RUNNING} backfills at a time are the most", 5.0)

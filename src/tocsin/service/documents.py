@@ -36,6 +36,7 @@ def notification_document(notification: Notification) -> dict[str, Any]:
         "event": notification.event,
         "cursor": notification.cursor,
         "computed": notification.computed,
+        "bindings": notification.bindings,
     }
 
 

@@ -7,6 +7,7 @@ streams and cost more than the routing.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import re
 import secrets
@@ -21,13 +22,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tocsin.service.metrics import Metrics
 from tocsin.service.problems import problem_of, response_of
 from tocsin.service.rates import Standing
-from tocsin.service.refusals import BadRequest, Refusal, TooMuch, WrongMediaType
+from tocsin.service.refusals import BadRequest, Misdirected, Refusal, TooMuch, TooSlow, WrongMediaType
 from tocsin.service.settings import ServiceSettings
 
 log = structlog.get_logger("tocsin.access")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{8,64}")
 _START, _COUNT = secrets.token_hex(4), itertools.count(1)  # request ids: unlike another process's, and its own
 _STEP = 64 << 10  # bytes inflated at a time
+_SLOWEST = 16 << 10  # bytes of a body a second
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"same-origin"),
@@ -46,6 +48,7 @@ class Edge:
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings, metrics: Metrics) -> None:
         self._app, self._settings, self._metrics = app, settings, metrics
+        self._hosts = settings.allowed_hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -62,12 +65,15 @@ class Edge:
             if message["type"] == "http.response.start":
                 status, began = message["status"], True
                 _add_headers(message, request_id)
+                if status == TooSlow.status:  # what is left of the body is nobody's
+                    message["headers"].append((b"connection", b"close"))
                 if (standing := scope.get("tocsin.rate")) is not None:
                     _add_rate(message, standing)
             await send(message)
 
         try:
-            body = _bounded(scope, receive, self._limit(scope))
+            self._check_host(scope)
+            body = _bounded(scope, receive, self._limit(scope), self._settings.body_seconds)
             await self._app(scope, body, send_with_headers)
         except Refusal as refusal:  # from reading the body, where no handler of the app was there to take it
             if began:
@@ -76,6 +82,15 @@ class Edge:
         finally:
             self._observe(scope, status, time.perf_counter() - started)
             structlog.contextvars.unbind_contextvars("request_id")
+
+    def _check_host(self, scope: Scope) -> None:
+        """Refuse a request for a name that is not ours: a page whose name was pointed at us made it."""
+        if self._hosts is None or scope["path"] in _QUIET:
+            return
+        asked = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1").lower()
+        name = asked.partition("]")[0].lstrip("[") if asked.startswith("[") else asked.partition(":")[0]
+        if name not in self._hosts:
+            raise Misdirected("the service is not asked for by this name; TOCSIN_HOSTS says by which it is")
 
     def _limit(self, scope: Scope) -> int:
         bulk = scope["path"] in ("/v1/events", "/v1/subscriptions/bulk")
@@ -117,8 +132,11 @@ def _add_rate(message: MutableMapping[str, Any], standing: Standing) -> None:
     ]
 
 
-def _bounded(scope: Scope, receive: Receive, limit: int) -> Receive:
-    """Return a `receive` that refuses bodies beyond the limit, and inflates gzip as it comes, within the same limit."""
+def _bounded(scope: Scope, receive: Receive, limit: int, seconds: float) -> Receive:
+    """Return a `receive` that refuses bodies beyond the limit, and inflates gzip as it comes, within the same limit.
+
+    A body that comes too slowly is refused too: within `seconds`, and one for each 16 KiB.
+    """
     encoding = b""
     for name, value in scope["headers"]:
         if name == b"content-length":
@@ -136,6 +154,7 @@ def _bounded(scope: Scope, receive: Receive, limit: int) -> Receive:
             pair for pair in scope["headers"] if pair[0] not in (b"content-encoding", b"content-length")
         ]
     received = 0
+    started, complete = 0.0, False
 
     async def bounded() -> Message:
         try:
@@ -145,8 +164,16 @@ def _bounded(scope: Scope, receive: Receive, limit: int) -> Receive:
             raise
 
     async def bounded_message() -> Message:
-        nonlocal received
-        message = await receive()
+        nonlocal received, started, complete
+        if complete:  # what comes now is only that the client went
+            return await receive()
+        started = started or time.monotonic()
+        try:
+            async with asyncio.timeout(started + seconds + received / _SLOWEST - time.monotonic()):
+                message = await receive()
+        except TimeoutError:
+            raise TooSlow("the body came too slowly; send it again") from None
+        complete = not message.get("more_body", False)
         if message["type"] == "http.request":
             body = message.get("body", b"")
             received += len(body)

@@ -11,7 +11,7 @@ from tocsin.service.principal import Principal
 from tocsin.service.push.addresses import check_reachable
 from tocsin.service.push.messages import new_secret
 from tocsin.service.refusals import Conflict, NotFound
-from tocsin.store import Transaction, deliveries, webhooks
+from tocsin.store import Transaction, audit, deliveries, webhooks
 from tocsin.store.deliveries import Delivery
 from tocsin.store.webhooks import Webhook
 
@@ -30,7 +30,9 @@ async def add(service: Service, principal: Principal, url: str, start: str) -> W
         if len(webhooks.list_webhooks(turn.connection, principal.number)) >= most:
             raise Conflict(f"an account has {most} webhooks at most; remove one first")
         after = turn.matched_through if start == "now" else turn.start.horizon
-        return webhooks.add_webhook(turn, principal.number, url, new_secret(), (after, LAST))
+        added = webhooks.add_webhook(turn, principal.number, url, new_secret(), (after, LAST))
+        audit.note(turn, principal.actor, "webhook.added", f"webhook {added.id}", principal.number)
+        return added
 
     added = await _write(service, change)
     service.courier.wake()
@@ -52,8 +54,14 @@ async def find(service: Service, principal: Principal, id: int) -> Webhook:
 
 async def remove(service: Service, principal: Principal, id: int) -> None:
     """Remove a webhook and what was on its way; raises NotFound."""
-    if not await _write(service, lambda turn: webhooks.remove_webhook(turn, principal.number, id)):
-        raise NotFound(f"there is no webhook {id}")
+
+    def change(turn: Transaction) -> None:
+        if not webhooks.remove_webhook(turn, principal.number, id):
+            raise NotFound(f"there is no webhook {id}")
+        audit.note(turn, principal.actor, "webhook.removed", f"webhook {id}", principal.number)
+
+    await _write(service, change)
+    await service.courier.halt(id)
 
 
 async def enable(service: Service, principal: Principal, id: int) -> Webhook:
@@ -61,6 +69,7 @@ async def enable(service: Service, principal: Principal, id: int) -> Webhook:
     hook = await find(service, principal, id)
     await check_reachable(hook.url, private=service.settings.webhook_private)
     await _write(service, lambda turn: webhooks.set_state(turn, id, "active"))
+    service.courier.breakers.forget(id)
     service.courier.wake()
     return await find(service, principal, id)
 
@@ -68,7 +77,12 @@ async def enable(service: Service, principal: Principal, id: int) -> Webhook:
 async def rotate(service: Service, principal: Principal, id: int) -> Webhook:
     """Sign with a new secret from now on; raises NotFound."""
     await find(service, principal, id)
-    await _write(service, lambda turn: webhooks.set_secret(turn, id, new_secret()))
+
+    def change(turn: Transaction) -> None:
+        webhooks.set_secret(turn, id, new_secret())
+        audit.note(turn, principal.actor, "webhook.rotated", f"webhook {id}", principal.number)
+
+    await _write(service, change)
     return await find(service, principal, id)
 
 
@@ -84,16 +98,58 @@ async def retry(service: Service, principal: Principal, id: int, seq: int, subsc
     """Try a delivery again at once; raises NotFound."""
     await find(service, principal, id)
 
-    def change(turn: Transaction) -> Delivery:
-        listed = deliveries.list_deliveries(turn.connection, id, (seq, subscription - 1), 1)
-        if not listed or (listed[0].seq, listed[0].subscription) != (seq, subscription):
-            raise NotFound("there is no such delivery")
-        deliveries.retry_now(turn, listed[0])
-        return deliveries.list_deliveries(turn.connection, id, (seq, subscription - 1), 1)[0]
-
-    changed = await _write(service, change)
+    changed = await _change(service, id, (seq, subscription), deliveries.retry_now)
+    service.courier.breakers.forget(id)
     service.courier.wake()
     return changed
+
+
+async def skip(service: Service, principal: Principal, id: int, seq: int, subscription: int) -> Delivery:
+    """Give up a delivery, so that what waits behind it goes on; raises NotFound, Conflict where it does not wait."""
+    await find(service, principal, id)
+
+    def give_up(turn: Transaction, one: Delivery) -> None:
+        if one.state != "waiting":
+            raise Conflict("this delivery waits for nothing")
+        deliveries.give_up(turn, [one], "skipped by the owner")
+
+    changed = await _change(service, id, (seq, subscription), give_up)
+    service.courier.wake()
+    return changed
+
+
+async def replay(service: Service, principal: Principal, id: int, cursor: str | None) -> Webhook:
+    """Send everything after a cursor once more, in order; None: all that is kept. Raises NotFound, CursorExpired."""
+    hook = await find(service, principal, id)
+    if cursor is not None:
+        await asyncio.to_thread(service.push.check_cursor, cursor, principal.number)
+    at = None if cursor is None else await asyncio.to_thread(service.push.position_of, cursor, principal.number)
+
+    def change(turn: Transaction) -> None:
+        after = (turn.start.horizon, LAST) if at is None else (at.seq, at.subscription)
+        now = webhooks.find_webhook(turn.connection, principal.number, hook.id)
+        if now is not None and after < (now.seq, now.subscription):
+            deliveries.remove_after(turn, id, after)
+            webhooks.move(turn, id, after)
+
+    await service.courier.halt(id)
+    await _write(service, change)
+    service.courier.wake()
+    return await find(service, principal, id)
+
+
+async def _change(
+    service: Service, id: int, position: tuple[int, int], change: Callable[[Transaction, Delivery], None]
+) -> Delivery:
+    def run(turn: Transaction) -> Delivery:
+        if (one := deliveries.find_delivery(turn.connection, id, *position)) is None:
+            raise NotFound("there is no such delivery")
+        change(turn, one)
+        changed = deliveries.find_delivery(turn.connection, id, *position)
+        assert changed is not None
+        return changed
+
+    return await _write(service, run)
 
 
 async def _write(service: Service, change: Callable[[Transaction], R]) -> R:

@@ -2,16 +2,20 @@
 
 Secrets are 256 random bits; the store has their SHA-256 only. Who a credential belongs to is remembered for a moment,
 so that a request does not cost a look into the store; what is revoked here is forgotten at once.
+
+What a token gets, a session or another token, lives no longer than it, may do no more, and ends with it. What is got in
+a session that the password began hangs on the password: it outlives the session, and ends when the password changes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import hmac
 import secrets
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -25,10 +29,11 @@ from tocsin.service.passwords import Passwords
 from tocsin.service.principal import Principal
 from tocsin.service.refusals import Conflict, Forbidden, NotFound, Throttled, Unauthenticated
 from tocsin.service.settings import ServiceSettings
-from tocsin.store import Store, accounts, sessions, tokens
+from tocsin.store import Store, Transaction, accounts, audit, credentials
 from tocsin.store.accounts import Account
+from tocsin.store.audit import Actor, Entry
 from tocsin.store.clock import SECOND
-from tocsin.store.tokens import ApiToken
+from tocsin.store.credentials import Credential
 
 TOKEN_PREFIX = "toc_"  # noqa: S105 - how tokens begin, so that scanners and our logs can tell them
 ADMIN = "admin"
@@ -46,13 +51,14 @@ class LoggedIn:
     secret: str = field(repr=False)
     csrf: str = field(repr=False)
     expires: datetime
+    max_age_seconds: int
 
 
 @dataclass(frozen=True, slots=True)
 class NewToken:
     """A new API token; the secret is shown once."""
 
-    token: ApiToken
+    token: Credential
     secret: str = field(repr=False)
 
 
@@ -68,6 +74,8 @@ class Identities:
         self._store, self._settings = store, settings
         self._passwords = passwords or Passwords(settings.password_threads)
         self._remembered: dict[bytes, tuple[float, Principal | None]] = {}
+        self._forgotten = 0  # how often
+        self._used: dict[int, int] = {}  # credential -> when, since it was stored
         self._throttle = MovingWindowRateLimiter(MemoryStorage())
 
     def close(self) -> None:
@@ -98,29 +106,41 @@ class Identities:
         known = self._remembered.get(kept)
         if known is not None and now - known[0] < _REMEMBERED_SECONDS:
             return known[1]
+        forgotten = self._forgotten
         found = await asyncio.to_thread(find, kept)
         if len(self._remembered) >= _REMEMBERED:
             self._remembered.clear()
-        self._remembered[kept] = (now, found)
+        if forgotten == self._forgotten:  # else it may have been revoked since it was read
+            self._remembered[kept] = (now, found)
         return found
 
     def _find_token(self, kept: bytes) -> Principal | None:
-        now_us = self._store.now_us()
-        with self._store.read() as connection:
-            token = tokens.find_token(connection, kept, now_us)
-            account = None if token is None else accounts.read_account_of(connection, token.account)
-        return _principal(account, "token", kept)
+        return self._find("token", kept)
 
     def _find_session(self, kept: bytes) -> Principal | None:
+        return self._find("session", kept)
+
+    def _find(self, kind: str, kept: bytes) -> Principal | None:
         now_us = self._store.now_us()
         with self._store.read() as connection:
-            session = sessions.find_session(connection, kept, now_us)
-            account = None if session is None else accounts.read_account_of(connection, session.account)
-        return _principal(account, "session", kept, "" if session is None else session.csrf)
+            found = credentials.find_credential(connection, kind, kept, now_us)
+            account = None if found is None else accounts.read_account_of(connection, found.account)
+        if found is None or account is None:
+            return None
+        self._used[found.id] = now_us
+        return _principal(account, found, kept)
+
+    def keep_uses(self) -> None:
+        """Store when credentials were last used: now and then, since a request must not cost a write."""
+        used, self._used = self._used, {}
+        if used:
+            with self._store.write() as turn:
+                credentials.use_credentials(turn, used)
 
     def forget(self) -> None:
         """Look everything up anew: something was revoked."""
         self._remembered.clear()
+        self._forgotten += 1
 
     # --- accounts -----------------------------------------------------------------------------------------------------
 
@@ -133,88 +153,163 @@ class Identities:
             self._hit(limit, "too many accounts were made from there", "register", address)
         kept = await self._passwords.hash(password)
         try:
-            return await self._write(lambda turn: accounts.create_account(turn, name, password_hash=kept))
+            return await self._write(lambda turn: _register(turn, name, kept, address))
         except AccountExists:
             raise Conflict(f"the name {name} is taken; choose another") from None
 
-    async def log_in(self, name: str, password: str, address: str, before: str | None = None) -> LoggedIn:
+    def device_of(self, name: str) -> str:
+        """Return what a browser keeps that was logged in to an account, sealed: it may be wrong more often than others."""
+        nonce = secrets.token_urlsafe(12)
+        return f"{nonce}.{self._seal(name, nonce)}"
+
+    def knows_device(self, name: str, device: str) -> bool:
+        """Return whether a browser was logged in to the account of that name before."""
+        nonce, _, seal = device.partition(".")
+        return len(device) <= _LONGEST_SECRET and hmac.compare_digest(self._seal(name, nonce).encode(), seal.encode())
+
+    def _seal(self, name: str, nonce: str) -> str:
+        key = b"tocsin device " + self._store.incarnation.encode()
+        return hmac.new(key, f"{name.casefold()} {nonce}".encode("utf-8", "surrogatepass"), "sha256").hexdigest()
+
+    async def log_in(
+        self, name: str, password: str, address: str, before: str | None = None, device: str | None = None
+    ) -> LoggedIn:
         """Return a new session; the one before, if there was one, ends. Raises Unauthenticated, Throttled.
 
         Whether there is such an account cannot be told: neither by the answer, nor by the time it takes, nor by when
         it is throttled.
         """
-        return await self._new_session(await self._check(name, password, address), before)
-
-    async def _check(self, name: str, password: str, address: str) -> Account:
-        """Return the account of a name and its password, or one of its API tokens: the first admin has nothing else."""
         by_token = await self.by_token(password)
         if by_token is not None and by_token.name == name:
-            account = await self._read(lambda connection: accounts.read_account(connection, name))
-            if account is not None:
-                return account
-        return await self.check_password(name, password, address)
+            return await self._new_session(by_token.number, before, address, by=by_token)
+        account = await self.check_password(name, password, address, device)
+        return await self._new_session(account.number, before, address)
 
-    async def check_password(self, name: str, password: str, address: str) -> Account:
-        """Return the account of a name and password; raises Unauthenticated, Throttled, as `log_in` does."""
-        limit = RateLimitItemPerMinute(self._settings.logins_per_minute)
-        self._hit(limit, "too many attempts to log in", "login", "name", name.casefold())
-        self._hit(limit, "too many attempts to log in", "login", "address", address)
+    async def check_password(self, name: str, password: str, address: str, device: str | None = None) -> Account:
+        """Return the account of a name and password; raises Unauthenticated, Throttled, as `log_in` does.
+
+        Guesses are counted by name and address together, so that a stranger's do not lock the owner out, and more loosely
+        by each alone. A browser that was logged in before (`device`) is counted by itself: it is not a stranger.
+        """
+        limit, detail = RateLimitItemPerMinute(self._settings.logins_per_minute), "too many attempts to log in"
+        if device is not None and self.knows_device(name, device):
+            own: tuple[str, ...] = ("login", "device", device)
+            self._hit(limit, detail, *own)
+        else:
+            own = ("login", "both", name.casefold(), address)
+            self._hit(limit, detail, *own)
+            self._hit(_times(limit, 5), detail, "login", "address", address)
+            self._hit(_times(limit, 100), detail, "login", "name", name.casefold())
+        account = await self._verify(name, password)
+        self._throttle.clear(limit, *own)
+        return account
+
+    async def _verify(self, name: str, password: str) -> Account:
         account = await self._read(lambda connection: accounts.read_account(connection, name))
         good = await self._passwords.verify(password, None if account is None else account.password_hash)
         if not good or account is None or account.disabled_us is not None:
             raise Unauthenticated("the name or the password is not right")
         return account
 
-    async def _new_session(self, account: Account, before: str | None) -> LoggedIn:
+    async def _new_session(
+        self, number: int, before: str | None, address: str, by: Principal | None = None
+    ) -> LoggedIn:
         secret, csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
 
-        def add(turn: Any) -> int:
+        def add(turn: Transaction) -> tuple[Account, Credential]:
+            parent = None if by is None else self._still(turn, by)
+            if parent is not None and parent.scopes is not None:
+                raise Forbidden("a token that may do some things only begins no session")
+            account = accounts.read_account_of(turn.connection, number)
+            if account is None or account.disabled_us is not None:
+                raise Unauthenticated("the name or the password is not right")
             if before is not None:
-                sessions.remove_session(turn, hashed(before))
-            expires_us: int = turn.now_us + round(self._settings.session_seconds * SECOND)
-            sessions.add_session(turn, account.number, hashed(secret), csrf, expires_us)
-            sessions.remove_expired(turn)
-            return expires_us
+                credentials.remove_by_hash(turn, hashed(before))
+            credentials.remove_expired_sessions(turn)
+            expires_us = turn.now_us + round(self._settings.session_seconds * SECOND)
+            made = credentials.add_credential(
+                turn,
+                number,
+                "session",
+                hashed(secret),
+                csrf=csrf,
+                parent=parent,
+                expires_us=expires_us,
+                address=address,
+            )
+            actor = Actor(number, account.name, None if parent is None else parent.id, address)
+            audit.note(turn, actor, "session.begun", f"session {made.id}", number)
+            return account, made
 
-        expires_us = await self._write(add)
+        account, made = await self._write(add)
         self.forget()
-        principal = _principal(account, "session", hashed(secret), csrf)
+        principal = _principal(account, made, hashed(secret))
         assert principal is not None
-        return LoggedIn(principal, secret, csrf, instant(expires_us))
+        assert made.expires_us is not None
+        lasts = max(1, (made.expires_us - made.created_us) // SECOND)
+        return LoggedIn(principal, secret, csrf, instant(made.expires_us), lasts)
+
+    @staticmethod
+    def _still(turn: Transaction, principal: Principal) -> Credential:
+        """Return the credential by which somebody came, as it is now; raises Unauthenticated where it has ended."""
+        found = credentials.find_credential(turn.connection, principal.way, principal.credential, turn.now_us)
+        if found is None:
+            raise Unauthenticated(f"the {principal.way} has ended")
+        return found
 
     async def log_out(self, principal: Principal) -> None:
         """End the session by which somebody came."""
-        await self._write(lambda turn: sessions.remove_session(turn, principal.credential))
+
+        def end(turn: Transaction) -> None:
+            credentials.remove_by_hash(turn, principal.credential)
+            audit.note(turn, principal.actor, "session.ended", f"session {principal.credential_id}", principal.number)
+
+        await self._write(end)
         self.forget()
 
-    async def change_password(self, principal: Principal, old: str, new: str) -> None:
-        """Set another password; all sessions of the account end. Raises Forbidden where the old one is wrong."""
-        limit = RateLimitItemPerMinute(self._settings.logins_per_minute)
-        self._hit(limit, "too many attempts", "password", principal.name)
-        account = await self._read(lambda connection: accounts.read_account(connection, principal.name))
-        if account is None or not await self._passwords.verify(old, account.password_hash):
-            raise Forbidden("the present password is not right")
+    async def change_password(self, principal: Principal, old: str, new: str, *, keep_tokens: bool = False) -> None:
+        """Set another password; all sessions and tokens of the account end, or its sessions only.
+
+        Raises Forbidden where the old one is wrong.
+        """
+        await self.check_own_password(principal, old)
         kept = await self._passwords.hash(new)
 
-        def change(turn: Any) -> None:
+        def change(turn: Transaction) -> None:
             accounts.change_account(turn, principal.number, password_hash=kept)
-            sessions.remove_sessions_of(turn, principal.number)
+            credentials.remove_credentials_of(turn, principal.number, "session" if keep_tokens else None)
+            what = "its sessions ended" if keep_tokens else "its sessions and tokens ended"
+            audit.note(turn, principal.actor, "password.changed", f"{principal.name}; {what}", principal.number)
 
         await self._write(change)
         self.forget()
+
+    async def check_own_password(self, principal: Principal, password: str) -> None:
+        """Raise Forbidden where it is not the asker's password."""
+        limit = RateLimitItemPerMinute(self._settings.logins_per_minute)
+        self._hit(limit, "too many attempts", "password", principal.name)
+        account = await self._read(lambda connection: accounts.read_account(connection, principal.name))
+        if account is None or not await self._passwords.verify(password, account.password_hash):
+            raise Forbidden("the password is not right")
 
     async def list_accounts(self, after: str, limit: int) -> list[Account]:
         """Return accounts by name."""
         return await self._read(lambda connection: accounts.list_accounts(connection, after, limit))
 
     async def change_account(
-        self, name: str, *, role: str | None, disabled: bool | None, quotas: Mapping[str, int] | None
+        self,
+        name: str,
+        *,
+        role: str | None,
+        disabled: bool | None,
+        quotas: Mapping[str, int] | None,
+        actor: Actor,
     ) -> Account:
-        """Change what an admin may change of an account; raises NotFound."""
+        """Change what an admin may change of an account; raises NotFound, Conflict where it is the only admin."""
 
-        def change(turn: Any) -> Account:
+        def change(turn: Transaction) -> Account:
             account = accounts.read_account(turn.connection, name)
-            if account is None:
+            if account is None or name.startswith("~"):
                 raise NotFound(f"there is no account {name}")
             changes: dict[str, Any] = {}
             if role is not None:
@@ -223,10 +318,13 @@ class Identities:
                 changes["disabled_us"] = turn.now_us if disabled else None
             if quotas is not None:
                 changes["quotas"] = dict(quotas)
+            if role == "member" or disabled:
+                check_other_admin(turn, account)
             if changes:
                 accounts.change_account(turn, account.number, **changes)
+                audit.note(turn, actor, "account.changed", f"{name}: {_said(role, disabled, quotas)}", account.number)
             if disabled:
-                sessions.remove_sessions_of(turn, account.number)
+                credentials.remove_credentials_of(turn, account.number, "session")
             changed = accounts.read_account(turn.connection, name)
             assert changed is not None
             return changed
@@ -235,28 +333,79 @@ class Identities:
         self.forget()
         return changed
 
-    # --- tokens -------------------------------------------------------------------------------------------------------
+    async def note(self, principal: Principal, action: str, subject: str) -> None:
+        """Write a line of the audit trail."""
+        await self._write(lambda turn: audit.note(turn, principal.actor, action, subject))
 
-    async def new_token(self, principal: Principal, name: str, seconds: float | None) -> NewToken:
-        """Make an API token for an account; raises Conflict where it has too many."""
-        return await self._write(lambda turn: self._add_token(turn, principal.number, name, seconds))
+    async def audit_of(self, account: int | None, before: int | None, limit: int) -> list[Entry]:
+        """Return the audit trail, the newest first; of one account, or of all."""
+        return await self._read(lambda connection: audit.read_entries(connection, before, limit, account))
 
-    def _add_token(self, turn: Any, account: int, name: str, seconds: float | None, secret: str = "") -> NewToken:
-        if len(tokens.list_tokens(turn.connection, account)) >= self._settings.tokens_per_account:
+    # --- credentials --------------------------------------------------------------------------------------------------
+
+    async def new_token(
+        self, principal: Principal, name: str, seconds: float | None, scopes: Collection[str] | None = None
+    ) -> NewToken:
+        """Make an API token for an account, by the credential that asks; raises Conflict where it has too many."""
+
+        def make(turn: Transaction) -> NewToken:
+            asking = self._still(turn, principal)
+            made = self._add_token(turn, principal.number, name, seconds, by=_root(turn, asking), scopes=scopes)
+            audit.note(turn, principal.actor, "token.made", f"token {made.token.id}, {name}", principal.number)
+            return made
+
+        return await self._write(make)
+
+    def _add_token(
+        self,
+        turn: Transaction,
+        account: int,
+        name: str,
+        seconds: float | None,
+        secret: str = "",
+        by: Credential | None = None,
+        scopes: Collection[str] | None = None,
+    ) -> NewToken:
+        if len(credentials.list_credentials(turn.connection, account, "token")) >= self._settings.tokens_per_account:
             raise Conflict(f"an account has {self._settings.tokens_per_account} tokens at most; revoke one first")
         secret = secret or TOKEN_PREFIX + secrets.token_urlsafe(32)
         expires_us = None if seconds is None else turn.now_us + round(seconds * SECOND)
-        id = tokens.add_token(turn, account, hashed(secret), name, expires_us)
-        return NewToken(ApiToken(id, account, name, turn.now_us, expires_us, None), secret)
+        made = credentials.add_credential(
+            turn, account, "token", hashed(secret), name=name, parent=by, scopes=scopes, expires_us=expires_us
+        )
+        return NewToken(made, secret)
 
-    async def tokens_of(self, principal: Principal) -> list[ApiToken]:
+    async def tokens_of(self, principal: Principal) -> list[Credential]:
         """Return an account's tokens."""
-        return await self._read(lambda connection: tokens.list_tokens(connection, principal.number))
+        return await self._list(principal, "token")
+
+    async def sessions_of(self, principal: Principal) -> list[Credential]:
+        """Return an account's sessions that are not over."""
+        now_us = self._store.now_us()
+        found = await self._list(principal, "session")
+        return [one for one in found if one.expires_us is None or one.expires_us > now_us]
+
+    async def _list(self, principal: Principal, kind: str) -> list[Credential]:
+        listed = await self._read(lambda connection: credentials.list_credentials(connection, principal.number, kind))
+        return [replace(one, last_used_us=self._used.get(one.id, one.last_used_us)) for one in listed]
 
     async def revoke(self, principal: Principal, id: int) -> None:
-        """Remove a token of the account; raises NotFound."""
-        if not await self._write(lambda turn: tokens.remove_token(turn, principal.number, id)):
-            raise NotFound(f"there is no token {id}")
+        """Remove a token of the account, and what was got by it; raises NotFound."""
+        await self._end(principal, "token", id)
+
+    async def end_session(self, principal: Principal, id: int) -> None:
+        """End a session of the account; raises NotFound."""
+        await self._end(principal, "session", id)
+
+    async def _end(self, principal: Principal, kind: str, id: int) -> None:
+        def end(turn: Transaction) -> None:
+            count = credentials.remove_credential(turn, principal.number, kind, id)
+            if not count:
+                raise NotFound(f"there is no {kind} {id}")
+            also = f" and {count - 1} got by it" if count > 1 else ""
+            audit.note(turn, principal.actor, f"{kind}.ended", f"{kind} {id}{also}", principal.number)
+
+        await self._write(end)
         self.forget()
 
     def first_admin(self) -> str | None:
@@ -271,7 +420,7 @@ class Identities:
             if account is None:
                 account = accounts.create_account(turn, ADMIN, role="admin")
             if given is not None:
-                if tokens.find_token(turn.connection, hashed(given), turn.now_us) is None:
+                if credentials.find_credential(turn.connection, "token", hashed(given), turn.now_us) is None:
                     self._add_token(turn, account.number, "TOCSIN_ADMIN_TOKEN", None, given)
                 return None
             return self._add_token(turn, account.number, "first start", None).secret if is_new else None
@@ -298,7 +447,41 @@ class Identities:
             raise Throttled(f"{detail}; try again later", max(1.0, again))
 
 
-def _principal(account: Account | None, way: str, kept: bytes, csrf: str = "") -> Principal | None:
+def check_other_admin(turn: Transaction, account: Account) -> None:
+    """Raise Conflict where an account is the only admin: without one nobody could make another."""
+    is_admin = account.role == "admin" and account.disabled_us is None
+    if is_admin and not accounts.has_other_admin(turn.connection, account.number):
+        raise Conflict(f"{account.name} is the only admin; make another account an admin first")
+
+
+def _times(limit: RateLimitItemPerMinute, factor: int) -> RateLimitItemPerMinute:
+    return RateLimitItemPerMinute(limit.amount * factor)
+
+
+def _register(turn: Transaction, name: str, kept: str, address: str) -> Account:
+    made = accounts.create_account(turn, name, password_hash=kept)
+    audit.note(turn, Actor(made.number, name, None, address), "account.registered", name, made.number)
+    return made
+
+
+def _root(turn: Transaction, asking: Credential) -> Credential | None:
+    """Return the token on which what is made now depends: that which asks, or by which its session was begun."""
+    if asking.kind == "token":
+        return asking
+    return None if asking.parent is None else credentials.find_by_id(turn.connection, asking.parent)
+
+
+def _said(role: str | None, disabled: bool | None, quotas: Mapping[str, int] | None) -> str:
+    """Return a change of an account in words."""
+    words = [] if role is None else [f"role {role}"]
+    words += [] if disabled is None else ["disabled" if disabled else "enabled"]
+    words += [] if quotas is None else [f"quotas {dict(quotas)}"]
+    return ", ".join(words)
+
+
+def _principal(account: Account | None, found: Credential, kept: bytes) -> Principal | None:
     if account is None or account.disabled_us is not None:
         return None
-    return Principal(account.name, account.number, account.role, way, account.quotas, csrf, kept)
+    scopes = found.scopes
+    role = account.role if scopes is None or "admin" in scopes else "member"
+    return Principal(account.name, account.number, role, found.kind, account.quotas, found.csrf, kept, found.id, scopes)

@@ -26,11 +26,12 @@ _LONGEST_KEY = 200
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """What a request publishes: one event, or a batch; with a key where it has one."""
+    """What a request publishes: one event, or a batch; with a key where it has one, or one for each event."""
 
     events: Sequence[RawEvent]
     single: bool
     key: str | None
+    keys: Sequence[str] | None = None
 
 
 class _CloudEvent(msgspec.Struct):
@@ -97,11 +98,17 @@ def _binary(headers: Mapping[str, str], kind: str, body: bytes, key: str | None,
 
 
 def _cloud_events(found: list[_CloudEvent], schema: Schema, key: str | None, *, single: bool) -> Incoming:
+    """A CloudEvent is known by its source and id, alone or in whatever batch, and so in whatever request."""
     events = [_event(one, schema) for one in found]
-    if key is None and found:
-        names = "\n".join(f"{len(one.source)} {one.source} {one.id}" for one in found)
-        key = f"cloudevents {hashlib.sha256(names.encode('utf-8', 'surrogatepass')).hexdigest()}"
-    return Incoming(events, single, key)
+    keys = [_key_of(one) for one in found]
+    if single:
+        return Incoming(events, single, key or keys[0])
+    return Incoming(events, single, key, keys)
+
+
+def _key_of(one: _CloudEvent) -> str:
+    name = f"{len(one.source)} {one.source} {one.id}"
+    return f"cloudevents {hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def _event(one: _CloudEvent, schema: Schema) -> dict[str, Any]:

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
-from tocsin.service.access import UNSAFE, Rule, rule_of
+from tocsin.service.access import UNSAFE, Rule, Scope, rule_of, scope_of
 from tocsin.service.refusals import Forbidden, Throttled, Unauthenticated
+from tocsin.store.audit import Actor
 
 if TYPE_CHECKING:
     from tocsin.service.service import Service
 
 SESSION_COOKIE = "tocsin_session"
+DEVICE_COOKIE = "tocsin_device"  # of a browser that was logged in before; opens nothing
 CSRF_HEADER = "x-csrf-token"
 TICKET_HEADER = "tocsin-ticket"
 
@@ -36,11 +38,22 @@ class Principal:
     quotas: Mapping[str, int] = field(default_factory=dict)
     csrf: str = field(default="", repr=False)
     credential: bytes = field(default=b"", repr=False)  # the hash of the token or session
+    credential_id: int | None = None
+    scopes: frozenset[str] | None = None  # what a token may do; None: whatever its account may
     address: str = ""
 
     @property
     def is_guest(self) -> bool:
         return self.role == "guest"
+
+    def may(self, scope: Scope) -> bool:
+        """Return whether the credential by which somebody came is good for this."""
+        return self.scopes is None or scope in self.scopes
+
+    @property
+    def actor(self) -> Actor:
+        """Who it is in the audit trail."""
+        return Actor(self.number, self.name, self.credential_id, self.address)
 
 
 def service_of(connection: HTTPConnection) -> Service:
@@ -61,6 +74,7 @@ async def guard(connection: HTTPConnection) -> Principal:
     elif principal.way == "session" and (method in UNSAFE or method == "WS"):
         _check_browser(service, connection, principal, method)
     _check_role(service, connection, principal, rule)
+    _check_scope(principal, rule, scope_of(method, connection.scope["route"].path))
     _throttle(service, connection, principal)
     connection.scope["tocsin.principal"] = principal
     connection.scope["tocsin.who"] = principal.name or "guest"
@@ -72,7 +86,8 @@ async def identify(service: Service, connection: HTTPConnection, rule: Rule) -> 
     address = connection.client.host if connection.client else ""
     guest = Principal("", 0, "guest", "none", address=address)
     try:
-        return await _by_credential(service, connection) or guest
+        found = await _by_credential(service, connection)
+        return guest if found is None else replace(found, address=address)
     except Unauthenticated:
         if rule.needs == "anyone":
             return guest
@@ -131,6 +146,11 @@ def _check_role(service: Service, connection: HTTPConnection, principal: Princip
             raise Unauthenticated("this needs an account: send Authorization: Bearer TOKEN, or log in")
     elif rule.needs == "admin" and principal.role != "admin":
         raise Forbidden("this needs an account of the role admin")
+
+
+def _check_scope(principal: Principal, rule: Rule, scope: Scope) -> None:
+    if rule.needs != "anyone" and not principal.may(scope):
+        raise Forbidden(f"this token is not good for that: it lacks the scope {scope}")
 
 
 def _throttle(service: Service, connection: HTTPConnection, principal: Principal) -> None:

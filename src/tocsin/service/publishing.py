@@ -7,6 +7,7 @@ the next hop takes them all along: one commit for all of them, an answer for eac
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 from tocsin.broker import PublishReceipt
@@ -30,9 +31,7 @@ async def publish(
 ) -> dict[str, Any]:
     """Publish and return the answer's document; raises what the broker does."""
     _check(service, principal, incoming)
-    key = incoming.key
-    if key is not None and principal.is_guest:
-        key = f"{principal.address} {key}"[:200]  # guests have no name to keep their keys apart by
+    key = _own(principal, incoming.key)
     if incoming.single:
         event = incoming.events[0]
         if service.push.takes_long:  # each by itself: operators that one event needs keep no other waiting
@@ -43,9 +42,13 @@ async def publish(
             found = await service.line.publish(event, key, principal.name, atomic=atomic)
         service.metrics.published.inc(found.accepted)
         return receipt_document(found)
-    many = await asyncio.to_thread(
-        service.broker.publish, list(incoming.events), idempotency_key=key, atomic=atomic, publisher=principal.name
-    )
+    if incoming.keys is not None:
+        keys = [_own(principal, one) or "" for one in incoming.keys]
+        many = await asyncio.to_thread(service.push.publish_keyed, incoming.events, keys, principal.name, atomic=atomic)
+    else:
+        many = await asyncio.to_thread(
+            service.broker.publish, list(incoming.events), idempotency_key=key, atomic=atomic, publisher=principal.name
+        )
     accepted = sum(one.accepted for one in many)
     service.metrics.published.inc(accepted)
     document: dict[str, Any] = {"accepted": accepted, "rejected": len(many) - accepted}
@@ -54,16 +57,27 @@ async def publish(
     return document | {"items": [receipt_document(one) for one in many]} if receipts else document
 
 
+def _own(principal: Principal, key: str | None) -> str | None:
+    """Return a key as it is stored; guests have no name to keep theirs apart by, so their addresses do."""
+    if key is None or not principal.is_guest:
+        return key
+    return f"guest {hashlib.sha256(f'{principal.address} {key}'.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
 async def try_out(service: Service, principal: Principal, incoming: Incoming) -> dict[str, Any]:
-    """Return what events would match if they were published now: how many, and which of the asker's own."""
+    """Return what events would match if they were published now: which of the asker's own, and maybe how many in all.
+
+    Whoever is told how many of others' subscriptions match can find their thresholds by bisection, and leave no trace.
+    """
     _check(service, principal, incoming)
     found = await asyncio.to_thread(service.broker.dry_run, list(incoming.events))
     wrong = {at: one.violations for at, one in enumerate(found) if not one.accepted}
     if wrong:
         raise EventRejected(wrong[0]) if incoming.single else BatchRejected(wrong)
+    told = service.settings.reveal_counts or principal.role == "admin"
     items = [
         {
-            "matches": len(one.reached),
+            "matches": len(one.reached) if told else None,
             "yours": [reached.subscription for reached in one.reached if reached.owner == principal.name],
         }
         for one in found

@@ -4,10 +4,12 @@ Refusal
 ├── Unauthenticated   401   nobody, or somebody whose token or session is not (or no longer) good
 ├── Forbidden         403   somebody who may not
 ├── NotFound          404   nothing there, or another's: the two look the same
+├── TooSlow           408   the body did not come in time
 ├── Conflict          409   that name is taken
 ├── Stale             412   If-Match names another version
 ├── TooMuch           413   the body is larger than allowed
 ├── WrongMediaType    415
+├── Misdirected       421   asked for by a name that is not ours
 ├── BadRequest        400
 ├── Invalid           422
 └── Throttled         429   too often; says when again
@@ -52,6 +54,18 @@ class NotFound(Refusal):
     """Nothing there, or another's."""
 
     status, name, title = 404, "not-found", "There is no such thing"
+
+
+class TooSlow(Refusal):
+    """The body did not come in time."""
+
+    status, name, title = 408, "too-slow", "The request came too slowly"
+
+
+class Misdirected(Refusal):
+    """The request asks for a host that is not this one."""
+
+    status, name, title = 421, "misdirected", "That is not the name of this service"
 
 
 class Conflict(Refusal):

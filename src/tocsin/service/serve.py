@@ -7,6 +7,7 @@ answered, then the broker is closed. What was acknowledged needs none of that.
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -16,6 +17,7 @@ import uvicorn
 from tocsin.errors import TocsinError
 from tocsin.service import logs
 from tocsin.service.app import create_app
+from tocsin.service.doors import guarded
 from tocsin.service.identities import Identities
 from tocsin.service.service import open_broker
 from tocsin.service.settings import ServiceSettings
@@ -53,19 +55,27 @@ def settle_garbage() -> None:
     gc.set_threshold(10_000, 20, 50)
 
 
+def server_config(app: Any, settings: ServiceSettings, **more: Any) -> uvicorn.Config:
+    """Return how the app is served: with doors, and believing no proxy but those that are named."""
+    given = {
+        "host": settings.host, "port": settings.port, "log_config": None, "access_log": False, "lifespan": "on",
+        "timeout_graceful_shutdown": max(1, round(settings.shutdown_seconds)), "server_header": False,
+        "ws": "websockets-sansio", "ws_max_size": 64 << 10, "backlog": 4096, "limit_concurrency": None,
+        "timeout_keep_alive": 30, "http": guarded(settings), "proxy_headers": bool(settings.proxies),
+        "forwarded_allow_ips": settings.proxies,
+    }  # fmt: skip
+    return uvicorn.Config(app, **{**given, **more})
+
+
 def run(settings: ServiceSettings, *, tell: Tell, warn: Tell) -> None:
     """Serve until told to stop."""
     if settings.xml_port is not None:
         import tocsin.xml  # noqa: F401  says what to install before anything is begun
     logs.configure(settings.log_level)
+    os.umask(0o077)  # what is written beside the store says what people ask for
     _announce_admin(settings, tell, warn)
     app = create_app(settings)
-    config = uvicorn.Config(
-        app, host=settings.host, port=settings.port, log_config=None, access_log=False, lifespan="on",
-        timeout_graceful_shutdown=max(1, round(settings.shutdown_seconds)), server_header=False, ws="websockets-sansio",
-        ws_max_size=64 << 10, h11_max_incomplete_event_size=64 << 10, backlog=4096,
-        limit_concurrency=None, timeout_keep_alive=30,
-    )  # fmt: skip
+    config = server_config(app, settings)
     server = Server(config, app, tell)
     server.run()
     if not server.started:

@@ -6,6 +6,7 @@ Handlers get it from the request (`service_of`). It opens the broker, wires push
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,6 +14,7 @@ import structlog
 
 from tocsin.broker import Broker, BrokerSettings
 from tocsin.broker.push_side import PushSide
+from tocsin.errors import TocsinError
 from tocsin.schema import Schema
 from tocsin.service.backfills import Backfills
 from tocsin.service.drafts import Samples
@@ -23,9 +25,13 @@ from tocsin.service.publishing import PublishLine
 from tocsin.service.push.courier import Courier
 from tocsin.service.push.hub import Hub
 from tocsin.service.rates import Buckets
+from tocsin.service.readiness import Readiness
 from tocsin.service.settings import ServiceSettings
+from tocsin.store import audit
+from tocsin.store.clock import SECOND
 
 log = structlog.get_logger("tocsin.service")
+_HOUSEKEEPING_SECONDS = 60.0
 
 
 class Service:
@@ -36,6 +42,7 @@ class Service:
         self.push = PushSide(broker)
         metrics.registry.register(OperatorFigures(broker.operators.runner))
         self.identities = Identities(broker.store, settings)
+        self.readiness = Readiness(broker.store)
         self.requests = Buckets()
         self.events = Buckets()
         self.line = PublishLine(self.push)
@@ -54,6 +61,7 @@ class Service:
         if self.broker.store.meta().matching == "pipeline":
             self.hub.start_polling()
         self.courier.start()
+        self._housekeeping = asyncio.create_task(self._keep_house(), name="tocsin-housekeeping")
 
     def stop_streams(self) -> None:
         """Let streams end: a server that stops waits for its connections. Readers come back and resume."""
@@ -64,9 +72,26 @@ class Service:
         """Let streams end; may be called from a signal's handler."""
         self._loop.call_soon_threadsafe(self.stop_streams)
 
+    async def _keep_house(self) -> None:
+        """Store now and then what need not be stored at once, and remove what is too old."""
+        while True:
+            await asyncio.sleep(_HOUSEKEEPING_SECONDS)
+            try:
+                await asyncio.to_thread(self.identities.keep_uses)
+                await asyncio.to_thread(self._trim_audit)
+            except TocsinError as error:  # the store may be back the next time
+                log.warning("housekeeping waits", error=str(error))
+
+    def _trim_audit(self) -> None:
+        with self.broker.store.write() as turn:
+            audit.remove_before(turn, turn.now_us - round(self.settings.audit_days * 86400 * SECOND))
+
     async def close(self) -> None:
         """Stop what runs in the background; the broker is the caller's to close."""
         self.stop_streams()
+        self._housekeeping.cancel()
+        with contextlib.suppress(TocsinError):
+            await asyncio.to_thread(self.identities.keep_uses)
         await self.courier.close()
         await self.backfills.close()
         self.identities.close()
@@ -92,6 +117,7 @@ def open_broker(settings: ServiceSettings) -> Broker:
         schema=load_schema(settings.schema) if is_new else None,
         settings=BrokerSettings(
             subscriptions_per_owner=settings.subscriptions_per_account,
+            subscription_bytes_per_owner=settings.subscription_bytes_per_account,
             reveal_subscribers=settings.reveal_subscribers,
             reveal_rules=settings.reveal_rules,
         ),

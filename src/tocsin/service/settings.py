@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -37,6 +38,8 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     host: str = "127.0.0.1"
     port: Port = 8080
     xml_port: Port | None = None  # of the thesis's plain TCP daemon; none: it is not started
+    hosts: str | None = None  # names by which it is asked for, by commas; * for any; none: see docs/service.md
+    trusted_proxies: str | None = None  # addresses, by commas, whose X-Forwarded-For and -Proto are believed
     public_url: str | None = None  # as users see it; its origin may open WebSockets and use sessions
 
     # who
@@ -46,18 +49,25 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     secure_cookies: bool = False
     session_seconds: Seconds = 14 * 86400.0
     password_threads: Count = 2  # argon2 takes 64 MiB each
+    audit_days: Seconds = 400.0  # for which the audit trail is kept
 
     # how much
     body_bytes: Count = 1 << 20
     batch_bytes: Count = 32 << 20
     subscriptions_per_account: Count = 100_000
+    subscription_bytes_per_account: Count = 512 << 20  # of memory, by the price that each has
     tokens_per_account: Count = 50
     webhooks_per_account: Count = 10
     requests_per_minute: Count = 60_000  # of one account, or of one guest's address
     events_per_minute: Count = 6_000_000
-    logins_per_minute: Count = 10  # of one name, and of one address
+    logins_per_minute: Count = 10  # of one name from one address, or by a browser that was logged in to it before
     registrations_per_hour: Count = 20  # of one address
     streams_per_account: Count = 10_000
+
+    connections: Count | None = None  # none: as many as there are descriptors, less 100
+    connections_per_address: Count | None = None  # none: half of them; proxies that are trusted have no bound
+    header_seconds: Seconds = 10.0  # within which a request's headers come
+    body_seconds: Seconds = 30.0  # within which its body comes, and 16 KiB more each second
 
     # push
     ping_seconds: Seconds = 15.0
@@ -77,6 +87,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     )
     programs: str | None = None  # that offers may call: a TOML file; none: there are none
     reveal_subscribers: bool = False  # tell publishers which subscriptions an offer reached, not only how many
+    reveal_counts: bool = False  # tell whoever tries an event out how many of others' subscriptions it would reach
     reveal_rules: bool = False  # tell subscribers what an offer's rules say
     threads: Count = 64  # requests that may be at the store at a time
     shutdown_seconds: Seconds = 10.0
@@ -87,6 +98,28 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         """Show what may be seen: no token, and no password in the store's address."""
         shown = {name: getattr(self, name) for name in self.__struct_fields__ if name not in ("admin_token", "store")}
         return f"ServiceSettings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    @property
+    def allowed_hosts(self) -> frozenset[str] | None:
+        """The names that a request may ask for; None: any.
+
+        Where the operator names none, a service that listens on one address is asked for by that, or as public_url says:
+        a page whose name was pointed at it is somebody else's.
+        """
+        if self.hosts is not None:
+            named = frozenset(one.strip().lower() for one in self.hosts.split(",") if one.strip())
+            return None if "*" in named else named
+        if self.host in ("0.0.0.0", "::", ""):  # noqa: S104 - compared, not bound
+            return None
+        own = {self.host.lower(), "localhost", "127.0.0.1", "::1"}
+        if self.public_url is not None:
+            own.add((urlsplit(self.public_url).hostname or "").lower())
+        return frozenset(own)
+
+    @property
+    def proxies(self) -> list[str]:
+        """The addresses whose word about the client is believed."""
+        return [one.strip() for one in (self.trusted_proxies or "").split(",") if one.strip()]
 
     @property
     def origins(self) -> frozenset[str]:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from tocsin.broker import EndReceipt, SubscriptionReceipt, SubscriptionView
 from tocsin.broker.expressions import Expression
-from tocsin.errors import LeaseEnded, QuotaExceeded, StaleRenewal, TocsinError, WrongTicket
+from tocsin.errors import ExpressionsRejected, LeaseEnded, StaleRenewal, TocsinError, WrongTicket
 from tocsin.language.documents import decode
 from tocsin.service.principal import Principal
 from tocsin.service.problems import problem_of
 from tocsin.service.push.schedule import DeliveryRule
-from tocsin.service.refusals import Invalid, TooMuch
+from tocsin.service.refusals import Invalid, Throttled, TooMuch
 from tocsin.store import delivery_rules
 from tocsin.store.delivery_rules import StoredRule
 
@@ -37,14 +37,7 @@ async def subscribe(
 async def subscribe_all(
     service: Service, principal: Principal, expressions: list[Expression], lease: float | None, key: str | None = None
 ) -> list[SubscriptionReceipt]:
-    """Store subscriptions, all or none; raises what the broker does, QuotaExceeded by the account's own bound."""
-    most = principal.quotas.get("subscriptions")
-    if most is not None:
-        has = await asyncio.to_thread(service.push.live_of, principal.number)
-        if has + len(expressions) > most:
-            raise QuotaExceeded(
-                f"{principal.name} has {has} subscriptions, and may have {most}; unsubscribe some first"
-            )
+    """Store subscriptions, all or none; raises what the broker does."""
     return await asyncio.to_thread(
         service.broker.subscribe_all, expressions, owner=principal.name, lease=lease, idempotency_key=key
     )
@@ -76,22 +69,24 @@ async def subscribe_bulk(
     lease: float | None,
     key: str | None = None,
 ) -> list[SubscriptionReceipt]:
-    """Store many subscriptions, all or none; raises BadLines with every line that is wrong."""
+    """Store many subscriptions, all or none; raises BadLines with lines that are wrong.
+
+    Each counts as a request: judging it takes as long, whether it is stored or not.
+    """
+    most = principal.quotas.get("requests_per_minute", service.settings.requests_per_minute)
+    standing = service.requests.take(principal.name, len(documents), most)
+    if not standing.granted:
+        raise Throttled(f"{most} subscriptions a minute are the most", standing.again_seconds)
     try:
-        return await subscribe_all(service, principal, list(documents), lease, key)
-    except TocsinError as error:
-        wrong = await asyncio.to_thread(_wrong_lines, service, documents)
-        raise _bad_lines(wrong) if wrong else error from None
-
-
-def _wrong_lines(service: Service, documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    wrong = []
-    for number, document in enumerate(documents, 1):
-        try:
-            service.broker.prepare(document)
-        except TocsinError as error:
-            wrong.append({"line": number, "message": problem_of(error).get("detail", "")})
-    return wrong
+        return await asyncio.to_thread(
+            service.broker.subscribe_all, list(documents), owner=principal.name, lease=lease, idempotency_key=key,
+            list_wrong=True,
+        )  # fmt: skip
+    except ExpressionsRejected as refused:
+        wrong = [
+            {"line": at + 1, "message": problem_of(error).get("detail", "")} for at, error in refused.errors.items()
+        ]
+        raise _bad_lines(wrong) from None
 
 
 def _bad_lines(wrong: list[dict[str, Any]]) -> BadLines:

@@ -23,7 +23,9 @@ def xml_principal(settings: ServiceSettings, principal: Principal) -> XmlPrincip
 
     if principal.is_guest:
         return guest(settings)
-    return XmlPrincipal(principal.name, frozenset({principal.role}))
+    if principal.may("publish") and principal.may("subscribe"):
+        return XmlPrincipal(principal.name, frozenset({principal.role}))
+    return XmlPrincipal(principal.name, frozenset({"publisher"} if principal.may("publish") else ()))
 
 
 def guest(settings: ServiceSettings) -> XmlPrincipal:

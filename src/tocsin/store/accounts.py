@@ -116,6 +116,22 @@ def change_account(transaction: Transaction, number: int, **changes: Any) -> Non
     transaction.connection.execute(update(accounts).where(accounts.c.number == number).values(**changes))
 
 
+def has_other_admin(connection: Connection, number: int) -> bool:
+    """Return whether somebody else is an admin who is not disabled."""
+    chosen = (accounts.c.role == "admin") & accounts.c.disabled_us.is_(None) & (accounts.c.number != number)
+    return connection.execute(select(accounts.c.number).where(chosen).limit(1)).first() is not None
+
+
+def erase_account(transaction: Transaction, number: int) -> None:
+    """Take from an account everything but its number, which ended subscriptions still name.
+
+    Its name becomes free; the one it has then cannot be registered.
+    """
+    gone = {"name": f"~{number}", "role": "member", "credentials": None, "quotas": None}
+    chosen = update(accounts).where(accounts.c.number == number)
+    transaction.connection.execute(chosen.values(**gone, disabled_us=transaction.now_us))
+
+
 def _one(connection: Connection, query: Select[Any]) -> Account | None:
     row = connection.execute(query).first()
     return None if row is None else _account(row)

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine, func, insert, select, text, update
 
 from tocsin.errors import StoreError, StoreFailed
 from tocsin.store import database, upgrade
-from tocsin.store.tables import accounts, api_tokens, meta, metadata, webhooks
+from tocsin.store.tables import accounts, audit, credentials, meta, metadata, webhooks
 
 _ROWS = 5_000
 
@@ -31,6 +31,7 @@ def backup(place: str | Path, file: str | Path) -> int:
     partial.unlink(missing_ok=True)
     with _engine(place) as source, database.failures():
         try:
+            database.keep_private(partial)
             if (path := database.sqlite_path(source)) is not None:
                 _copy_file(path, partial)
             else:
@@ -94,7 +95,8 @@ def _copy_tables(source: Engine, target: Engine) -> None:
         new.begin(),
     ):
         for table in metadata.sorted_tables:
-            rows = old.execute(select(table).execution_options(yield_per=_ROWS))
+            # In order, since credentials name earlier ones as their parents.
+            rows = old.execute(select(table).order_by(*table.primary_key).execution_options(yield_per=_ROWS))
             for chunk in rows.mappings().partitions():
                 new.execute(insert(table), [dict(row) for row in chunk])
         _continue_numbers(new)
@@ -104,7 +106,7 @@ def _continue_numbers(connection: Connection) -> None:
     """Let PostgreSQL number new accounts, tokens and webhooks after the copied ones."""
     if connection.dialect.name != "postgresql":
         return
-    for column in (accounts.c.number, api_tokens.c.id, webhooks.c.id):
+    for column in (accounts.c.number, credentials.c.id, audit.c.id, webhooks.c.id):
         last = connection.execute(select(func.max(column))).scalar()
         if last is not None:
             query = text("SELECT setval(pg_get_serial_sequence(:table, :column), :last)")

@@ -13,7 +13,7 @@ from tocsin.language.documents import decode
 from tocsin.schema import Schema
 from tocsin.store import notifications, schema_history
 from tocsin.store.store import Store
-from tocsin.store.tables import dead_letters, events, leases, schema_versions, subscriptions
+from tocsin.store.tables import accounts, dead_letters, events, leases, schema_versions, subscriptions
 from tocsin.store.transaction import Meta, read_meta
 
 _ROWS = 10_000
@@ -28,6 +28,7 @@ def check(store: Store) -> list[str]:
             *_seqs(connection, stands),
             *_schemas(connection, stands),
             *_subscriptions(connection),
+            *_prices(connection),
             *_notifications(connection, stands),
         ]
 
@@ -97,6 +98,20 @@ def _unbound(tree: bytes, schema: Schema) -> str | None:
     except TocsinError as error:
         return str(error)
     return None
+
+
+def _prices(connection: Connection) -> Iterator[str]:
+    kept = leases.c.deleted_seq.is_(None) | (leases.c.deleted_by == "paused")
+    taken = (
+        select(leases.c.owner, func.sum(leases.c.price).label("price")).where(kept).group_by(leases.c.owner).subquery()
+    )
+    query = select(accounts.c.name, accounts.c.subscription_bytes, func.coalesce(taken.c.price, 0)).outerjoin(
+        taken, taken.c.owner == accounts.c.number
+    )
+    for name, said, found in connection.execute(
+        query.where(accounts.c.subscription_bytes != func.coalesce(taken.c.price, 0))
+    ):
+        yield f"the subscriptions of {name} take {found} bytes by their prices, and {said} are said to be taken"
 
 
 def _notifications(connection: Connection, stands: Meta) -> Iterator[str]:

@@ -7,6 +7,8 @@ Transactions are begun by store.py, which is this module's only user apart from 
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -93,6 +95,12 @@ def failures() -> Iterator[None]:
 # --- SQLite -----------------------------------------------------------------------------------------------------------
 
 
+def keep_private(path: Path) -> None:
+    """Make a file that only its owner may read, where there is none: SQLite gives what lies beside it the same rights."""
+    with contextlib.suppress(OSError):  # what is wrong with the place is said when it is opened
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
 def _sqlite(url: URL) -> Engine:
     engine = create_engine(
         url,
@@ -100,6 +108,7 @@ def _sqlite(url: URL) -> Engine:
         pool_size=8,
         max_overflow=32,
     )
+    event.listen(engine, "do_connect", lambda *_: keep_private(Path(str(url.database))))
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine

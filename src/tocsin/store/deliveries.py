@@ -1,17 +1,21 @@
 """Deliveries: notifications on their way to a webhook, tried again until they arrive or are given up.
 
-A notification is named by its position, (seq of the event, subscription), as everywhere in the store.
+A notification is named by its position, (seq of the event, subscription), as everywhere in the store. The deliveries
+of one subscription to one webhook are a lane: they are sent in the order of seq, and the first that waits holds back
+the rest. `lanes` has a row for each lane in which something waits, with the time at which its first is tried.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, Select, delete, insert, select, tuple_, update
+from sqlalchemy.dialects import postgresql, sqlite
 
-from tocsin.store.tables import deliveries
+from tocsin.store.tables import deliveries, lanes, webhooks
 from tocsin.store.transaction import Transaction
 
 
@@ -27,32 +31,90 @@ class Delivery:
     next_us: int
     first_us: int
     last_error: str | None
+    lane: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A webhook's subscription, by the id under which its owner knows it, and when its first delivery is tried."""
+
+    webhook: int
+    lane: int
+    next_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewDelivery:
+    """A notification to be made out to a webhook."""
+
+    seq: int
+    subscription: int
+    lane: int
+    due_us: int
 
 
 def add_deliveries(transaction: Transaction, webhook: int, positions: Sequence[tuple[int, int]]) -> None:
     """Make notifications out to a webhook, due at once."""
-    add_deliveries_at(transaction, webhook, [(*position, transaction.now_us) for position in positions])
-
-
-def add_deliveries_at(transaction: Transaction, webhook: int, due: Sequence[tuple[int, int, int]]) -> None:
-    """Make notifications out to a webhook: (seq, subscription, when it is due)."""
     now = transaction.now_us
-    rows = [(webhook, seq, subscription, "waiting", 0, at, now, None) for seq, subscription, at in due]
+    add_deliveries_at(transaction, webhook, [NewDelivery(seq, id, id, now) for seq, id in positions])
+
+
+def add_deliveries_at(transaction: Transaction, webhook: int, new: Sequence[NewDelivery]) -> None:
+    """Make notifications out to a webhook, behind what waits in their lanes."""
+    rows = [(webhook, one.seq, one.subscription, "waiting", 0, one.due_us, one.due_us, None, one.lane) for one in new]
     transaction.insert_rows(deliveries, rows)
+    first: dict[int, int] = {}
+    for one in new:
+        first.setdefault(one.lane, one.due_us)
+    if first:
+        dialect = postgresql.insert if transaction.is_postgres else sqlite.insert
+        values = [{"webhook": webhook, "lane": lane, "next_us": due} for lane, due in first.items()]
+        transaction.connection.execute(dialect(lanes).on_conflict_do_nothing(), values)
 
 
-def due_deliveries(connection: Connection, now_us: int, limit: int) -> list[Delivery]:
-    """Return the deliveries that should be tried by now, those that have waited longest first."""
-    chosen = (deliveries.c.state == "waiting") & (deliveries.c.next_us <= now_us)
-    query = select(deliveries).where(chosen).order_by(deliveries.c.next_us).limit(limit)
+def due_lanes(connection: Connection, now_us: int, limit: int, without: Collection[int] = ()) -> list[Lane]:
+    """Return lanes of active webhooks whose first delivery should be tried by now, without those of some webhooks."""
+    query = _active_lanes().where(lanes.c.next_us <= now_us, lanes.c.webhook.not_in(sorted(without)))
+    return [Lane(*row) for row in connection.execute(query.order_by(lanes.c.next_us).limit(limit))]
+
+
+def next_due_us(connection: Connection, after_us: int) -> int | None:
+    """Return when the next lane is due that is not due yet."""
+    query = _active_lanes().where(lanes.c.next_us > after_us).order_by(lanes.c.next_us).limit(1)
+    row = connection.execute(query).first()
+    return None if row is None else int(row.next_us)
+
+
+def due_in(connection: Connection, lane: Lane, now_us: int, limit: int) -> list[Delivery]:
+    """Return the deliveries of a lane that may be sent now, in order: none behind one that is not due yet."""
+    query = _waiting_in(lane.webhook, lane.lane).limit(limit)
+    found = (Delivery(*row) for row in connection.execute(query))
+    return list(takewhile(lambda one: one.next_us <= now_us, found))
+
+
+def refresh_lane(transaction: Transaction, webhook: int, lane: int) -> None:
+    """Let a lane say when its first delivery is tried, or go where nothing waits in it."""
+    first = transaction.connection.execute(_waiting_in(webhook, lane).limit(1)).first()
+    chosen = (lanes.c.webhook == webhook) & (lanes.c.lane == lane)
+    if first is None:
+        transaction.connection.execute(delete(lanes).where(chosen))
+    elif not transaction.connection.execute(update(lanes).where(chosen).values(next_us=first.next_us)).rowcount:
+        transaction.connection.execute(insert(lanes).values(webhook=webhook, lane=lane, next_us=first.next_us))
+
+
+def overdue(connection: Connection, webhook: int, before_us: int, limit: int) -> list[Delivery]:
+    """Return deliveries of a webhook that wait, and were due before a time."""
+    chosen = (deliveries.c.webhook == webhook) & (deliveries.c.state == "waiting") & (deliveries.c.first_us < before_us)
+    query = select(deliveries).where(chosen).order_by(deliveries.c.seq).limit(limit)
     return [Delivery(*row) for row in connection.execute(query)]
 
 
-def next_due_us(connection: Connection) -> int | None:
-    """Return when the next delivery is due."""
-    query = select(deliveries.c.next_us).where(deliveries.c.state == "waiting").order_by(deliveries.c.next_us).limit(1)
-    due: int | None = connection.execute(query).scalar()
-    return due
+def find_delivery(connection: Connection, webhook: int, seq: int, subscription: int) -> Delivery | None:
+    """Return the delivery of a notification to a webhook."""
+    columns = deliveries.c
+    chosen = (columns.webhook == webhook) & (columns.seq == seq) & (columns.subscription == subscription)
+    row = connection.execute(select(deliveries).where(chosen)).first()
+    return None if row is None else Delivery(*row)
 
 
 def list_deliveries(
@@ -68,29 +130,67 @@ def list_deliveries(
     ]
 
 
-def mark_delivered(transaction: Transaction, one: Delivery) -> None:
-    """Remember that the webhook took it."""
-    _change(transaction, one, state="delivered", attempts=one.attempts + 1, last_error=None)
+def mark_delivered(transaction: Transaction, sent: Sequence[Delivery]) -> None:
+    """Remember that the webhook took them."""
+    for one in sent:
+        _change(transaction, one, state="delivered", attempts=one.attempts + 1, last_error=None)
+    _refresh(transaction, sent)
 
 
-def try_again(transaction: Transaction, one: Delivery, next_us: int, error: str) -> None:
+def try_again(transaction: Transaction, sent: Sequence[Delivery], next_us: int, error: str) -> None:
     """Remember that an attempt failed, and when to try again."""
-    _change(transaction, one, state="waiting", attempts=one.attempts + 1, next_us=next_us, last_error=error)
+    for one in sent:
+        _change(transaction, one, state="waiting", attempts=one.attempts + 1, next_us=next_us, last_error=error)
+    _refresh(transaction, sent)
 
 
-def give_up(transaction: Transaction, one: Delivery, error: str) -> None:
-    """Remember that no more attempts are made."""
-    _change(transaction, one, state="given_up", attempts=one.attempts + 1, last_error=error)
+def give_up(transaction: Transaction, sent: Sequence[Delivery], error: str) -> None:
+    """Remember that no more attempts are made; what waits behind them goes on."""
+    for one in sent:
+        _change(transaction, one, state="given_up", attempts=one.attempts + 1, last_error=error)
+    _refresh(transaction, sent)
 
 
 def retry_now(transaction: Transaction, one: Delivery) -> None:
     """Try a delivery again at once, as if it were new."""
-    _change(transaction, one, state="waiting", attempts=0, next_us=transaction.now_us, first_us=transaction.now_us)
+    now = transaction.now_us
+    _change(transaction, one, state="waiting", attempts=0, next_us=now, first_us=now)
+    _refresh(transaction, [one])
+
+
+def remove_after(transaction: Transaction, webhook: int, position: tuple[int, int]) -> None:
+    """Remove a webhook's deliveries after a position, so that they can be made out again."""
+    columns = deliveries.c
+    chosen = (columns.webhook == webhook) & (tuple_(columns.seq, columns.subscription) > position)
+    transaction.connection.execute(delete(deliveries).where(chosen))
+    _remove_empty_lanes(transaction)
 
 
 def remove_through(transaction: Transaction, seq: int) -> None:
     """Remove the deliveries of events up to a seq."""
     transaction.connection.execute(delete(deliveries).where(deliveries.c.seq <= seq))
+    _remove_empty_lanes(transaction)
+
+
+def _remove_empty_lanes(transaction: Transaction) -> None:
+    columns = deliveries.c
+    same = (columns.webhook == lanes.c.webhook) & (columns.lane == lanes.c.lane) & (columns.state == "waiting")
+    transaction.connection.execute(delete(lanes).where(~select(columns.seq).where(same).exists()))
+
+
+def _active_lanes() -> Select[Any]:
+    return select(lanes).join(webhooks, webhooks.c.id == lanes.c.webhook).where(webhooks.c.state == "active")
+
+
+def _waiting_in(webhook: int, lane: int) -> Select[Any]:
+    columns = deliveries.c
+    chosen = (columns.webhook == webhook) & (columns.lane == lane) & (columns.state == "waiting")
+    return select(deliveries).where(chosen).order_by(columns.seq, columns.subscription)
+
+
+def _refresh(transaction: Transaction, changed: Sequence[Delivery]) -> None:
+    for webhook, lane in {(one.webhook, one.lane) for one in changed}:
+        refresh_lane(transaction, webhook, lane)
 
 
 def _change(transaction: Transaction, one: Delivery, **changes: Any) -> None:

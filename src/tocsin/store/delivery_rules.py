@@ -39,3 +39,10 @@ def set_rule(transaction: Transaction, rule: StoredRule) -> None:
     if rule.digest != "none" or rule.most_per_hour is not None:
         row = {"subscription": rule.subscription, "digest": rule.digest, "most_per_hour": rule.most_per_hour}
         transaction.connection.execute(insert(delivery_rules).values(**row))
+
+
+def remove_rules(transaction: Transaction, subscriptions: Sequence[int]) -> None:
+    """Remove the rules of subscriptions that have ended."""
+    for start in range(0, len(subscriptions), _AT_A_TIME):
+        chosen = delivery_rules.c.subscription.in_(subscriptions[start : start + _AT_A_TIME])
+        transaction.connection.execute(delete(delivery_rules).where(chosen))

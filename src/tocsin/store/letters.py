@@ -123,3 +123,10 @@ def remove_through(transaction: Transaction, seq: int) -> None:
     """Remove dead letters and idempotency keys up to a seq."""
     transaction.connection.execute(delete(dead_letters).where(dead_letters.c.seq <= seq))
     transaction.connection.execute(delete(idempotency).where(idempotency.c.seq <= seq))
+
+
+def remove_of(transaction: Transaction, account: int, name: str) -> None:
+    """Remove an account's dead letters, idempotency keys and acknowledgements."""
+    transaction.connection.execute(delete(dead_letters).where(dead_letters.c.publisher == name))
+    transaction.connection.execute(delete(idempotency).where(idempotency.c.publisher == name))
+    transaction.connection.execute(delete(acknowledgements).where(acknowledgements.c.owner == account))

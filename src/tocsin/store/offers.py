@@ -102,6 +102,11 @@ def withdraw(transaction: Transaction, seq: int) -> None:
     transaction.connection.execute(update(offers).where(offers.c.seq == seq).values(ends_us=transaction.now_us))
 
 
+def forget_publisher(transaction: Transaction, publisher: str) -> None:
+    """Let nobody know any more who published these offers."""
+    transaction.connection.execute(update(offers).where(offers.c.publisher == publisher).values(publisher=""))
+
+
 def encode_values(seq: int, told: Iterable[ToldBeside]) -> list[ValueBlock]:
     """Return what subscriptions are told beside an event as the rows that hold it."""
     by_bucket: dict[int, list[ToldBeside]] = {}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, or_, select, update
 
 from tocsin.store import replacements, tables
+from tocsin.store.prices import price_of
 from tocsin.store.tables import accounts, leases, subscriptions
 from tocsin.store.transaction import Transaction
 
@@ -78,9 +80,17 @@ def add_subscriptions(transaction: Transaction, new: Sequence[NewSubscription]) 
             for at, row in enumerate(new)
         ],
     )
+    prices: Counter[int] = Counter()
+    for row in new:
+        prices[row.owner] += price_of(row.tree)
+    for owner, price in prices.items():
+        _charge(transaction, owner, price)
     transaction.insert_rows(
         leases,
-        [(first + at, row.owner, now, now + row.lease_us, 1, first + at, None, None) for at, row in enumerate(new)],
+        [
+            (first + at, row.owner, now, now + row.lease_us, 1, first + at, None, None, price_of(row.tree))
+            for at, row in enumerate(new)
+        ],
     )
     return first
 
@@ -90,7 +100,9 @@ def add_version(transaction: Transaction, of: StoredSubscription, new: NewSubscr
     seq = transaction.draw()
     row = (seq, of.owner, new.text, new.tree, new.schema_version, of.ticket_hash)
     transaction.insert_rows(subscriptions, [row])
-    transaction.insert_rows(leases, [(seq, of.owner, of.start_us, of.end_us, of.generation, seq, None, None)])
+    lease = (seq, of.owner, of.start_us, of.end_us, of.generation, seq, None, None, price_of(new.tree))
+    transaction.insert_rows(leases, [lease])
+    _charge(transaction, of.owner, lease[-1])
     replacements.add_replacement(transaction, seq, of.origin)
     return seq
 
@@ -99,6 +111,7 @@ def set_ending(transaction: Transaction, ids: Sequence[int], deleted_by: str) ->
     """Store another reason why subscriptions are over, for those that are."""
     for start in range(0, len(ids), _AT_A_TIME):
         chosen = leases.c.subscription.in_(ids[start : start + _AT_A_TIME]) & leases.c.deleted_seq.is_not(None)
+        _discharge(transaction, chosen & (leases.c.deleted_by == "paused"))
         transaction.connection.execute(update(leases).where(chosen).values(deleted_by=deleted_by))
 
 
@@ -115,14 +128,17 @@ def end_leases(transaction: Transaction, ids: Sequence[int], deleted_by: str) ->
     seq = transaction.draw()
     change = {"deleted_seq": seq, "deleted_by": deleted_by, "changed_seq": seq}
     for start in range(0, len(ids), _AT_A_TIME):
-        chosen = leases.c.subscription.in_(ids[start : start + _AT_A_TIME])
-        transaction.connection.execute(update(leases).where(chosen, leases.c.deleted_seq.is_(None)).values(**change))
+        chosen = leases.c.subscription.in_(ids[start : start + _AT_A_TIME]) & leases.c.deleted_seq.is_(None)
+        if deleted_by != "paused":  # those are still their owners'
+            _discharge(transaction, chosen)
+        transaction.connection.execute(update(leases).where(chosen).values(**change))
     return seq
 
 
 def end_paused(transaction: Transaction) -> None:
     """Store that the leases of paused subscriptions ended, where they did."""
     over = (leases.c.deleted_by == "paused") & (leases.c.end_us <= transaction.now_us)
+    _discharge(transaction, over)
     transaction.connection.execute(update(leases).where(over).values(deleted_by="lease"))
 
 
@@ -166,6 +182,25 @@ def count_paused(connection: Connection, owner: int) -> int:
     """Return how many of an owner's subscriptions are paused."""
     query = select(func.count()).select_from(leases).where(leases.c.owner == owner, leases.c.deleted_by == "paused")
     return int(connection.execute(query).scalar_one())
+
+
+def bytes_of(connection: Connection, owner: int) -> int:
+    """Return what an owner's subscriptions, live and paused, take together, by their prices."""
+    query = select(accounts.c.subscription_bytes).where(accounts.c.number == owner)
+    return int(connection.execute(query).scalar_one())
+
+
+def _charge(transaction: Transaction, owner: int, price: int) -> None:
+    """Add to what an owner's subscriptions take."""
+    new = accounts.c.subscription_bytes + price
+    transaction.connection.execute(update(accounts).where(accounts.c.number == owner).values(subscription_bytes=new))
+
+
+def _discharge(transaction: Transaction, chosen: ColumnElement[bool]) -> None:
+    """Take off what the chosen leases take, before they are no longer their owners'."""
+    query = select(leases.c.owner, func.sum(leases.c.price)).where(chosen).group_by(leases.c.owner)
+    for owner, price in transaction.connection.execute(query).all():
+        _charge(transaction, owner, -int(price))
 
 
 def unsubscribed(connection: Connection, ids: Sequence[int]) -> set[int]:

@@ -3,8 +3,8 @@
     meta             one row: the seq, the clock's mark, how far matching and retention have come
     schema_versions  every version of the schema, whole
     accounts         who owns things, and may log in
-    api_tokens       secrets by which programs act for an account; hashed
-    sessions         secrets by which browsers do; hashed
+    credentials      API tokens and sessions: secrets by which programs and browsers act for an account; hashed
+    audit            who did what with accounts and their credentials
     subscriptions    what was asked, by whom; never changes
     leases           how long; beside subscriptions because renewals touch it and every start reads all of it
     replacements     which subscriptions go on under the id of an earlier one: see replacements.py
@@ -17,6 +17,7 @@
     progress         how far other readers of the log have come
     webhooks         addresses that notifications are pushed to
     deliveries       notifications on their way to a webhook, delivered, or given up
+    lanes            of each webhook's subscriptions that something waits for: when the first of it is tried
     delivery_rules   digests and rates, by subscription
     offers           what events have beside their attributes: rules and dynamic attributes; see offers.py
     computed_values  the dynamic attributes' values for those whom an offer reached, many to a row
@@ -41,7 +42,7 @@ from sqlalchemy import (
     text,
 )
 
-HEAD = "0004"  # the newest migration
+HEAD = "0007"  # the newest migration
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -54,6 +55,7 @@ metadata = MetaData(
 ENDINGS = ("owner", "lease", "replaced", "paused")
 _ENDED = "deleted_seq IS NOT NULL"
 _PAUSED = "deleted_by = 'paused'"
+_WAITING = "state = 'waiting'"
 _Number = BigInteger().with_variant(Integer(), "sqlite")  # SQLite: an INTEGER PRIMARY KEY is the row's own number
 
 meta = Table(
@@ -92,30 +94,42 @@ accounts = Table(
     Column("created_us", BigInteger, nullable=False),
     Column("disabled_us", BigInteger),
     Column("quotas", Text),  # JSON: bounds of its own; none where the broker's settings hold
+    Column("subscription_bytes", BigInteger, nullable=False, server_default="0"),  # prices of live and paused ones
 )
 
-api_tokens = Table(
-    "api_tokens",
+credentials = Table(
+    "credentials",
     metadata,
     Column("id", _Number, primary_key=True),
+    Column("kind", Text, CheckConstraint("kind IN ('token', 'session')", name="kind"), nullable=False),
     Column("hash", LargeBinary, nullable=False, unique=True),
     Column("account", _Number, ForeignKey(accounts.c.number), nullable=False),
-    Column("name", Text, nullable=False),  # what it is for, in its owner's words
+    Column("name", Text, nullable=False),  # of a token: what it is for, in its owner's words
+    Column("csrf", Text, nullable=False),  # of a session: what its forms carry along
+    Column("parent", _Number, ForeignKey("credentials.id")),  # the token by which it was got; none: the password
+    Column("scopes", Text),  # what it may do; none: whatever its account may
     Column("created_us", BigInteger, nullable=False),
     Column("expires_us", BigInteger),
     Column("last_used_us", BigInteger),
+    Column("address", Text, nullable=False),  # where it was asked for
     Index(None, "account"),
+    Index(None, "parent"),
 )
 
-sessions = Table(
-    "sessions",
+audit = Table(
+    "audit",
     metadata,
-    Column("hash", LargeBinary, primary_key=True),
-    Column("account", _Number, ForeignKey(accounts.c.number), nullable=False),
-    Column("csrf", Text, nullable=False),
-    Column("created_us", BigInteger, nullable=False),
-    Column("expires_us", BigInteger, nullable=False),
-    Index(None, "account"),
+    Column("id", _Number, primary_key=True),
+    Column("at_us", BigInteger, nullable=False),
+    Column("account", BigInteger),  # whose doing; none: the operator's, on the machine
+    Column("who", Text, nullable=False),  # its name at the time
+    Column("credential", BigInteger),
+    Column("address", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("subject", Text, nullable=False),  # what it was done to
+    Column("concerns", BigInteger),  # the account that it was done to
+    Index(None, "account", "id"),
+    Index(None, "concerns", "id"),
 )
 
 subscriptions = Table(
@@ -140,6 +154,7 @@ leases = Table(
     Column("changed_seq", BigInteger, nullable=False),  # of the last change to this row
     Column("deleted_seq", BigInteger),
     Column("deleted_by", Text, CheckConstraint(f"deleted_by IN {ENDINGS}", name="deleted_by")),
+    Column("price", BigInteger, nullable=False, server_default="0"),  # in bytes of memory: see prices.py
     Index(None, "changed_seq"),
     Index(None, "owner", "subscription"),
     # Of the few rows that they are about, so that subscribing does not pay for them:
@@ -254,10 +269,25 @@ deliveries = Table(
     ),
     Column("attempts", Integer, nullable=False),
     Column("next_us", BigInteger, nullable=False),
-    Column("first_us", BigInteger, nullable=False),
+    Column("first_us", BigInteger, nullable=False),  # when it was due for the first time
     Column("last_error", Text),
+    Column(
+        "lane", BigInteger, nullable=False, server_default="0"
+    ),  # the id under which its owner knows the subscription
     PrimaryKeyConstraint("webhook", "seq", "subscription"),
-    Index(None, "state", "next_us"),
+    Index(
+        "ix_deliveries_waiting", "webhook", "lane", "seq", sqlite_where=text(_WAITING), postgresql_where=text(_WAITING)
+    ),
+)
+
+lanes = Table(
+    "lanes",
+    metadata,
+    Column("webhook", _Number, ForeignKey(webhooks.c.id), nullable=False),
+    Column("lane", BigInteger, nullable=False),
+    Column("next_us", BigInteger, nullable=False),  # of the first delivery that waits in it
+    PrimaryKeyConstraint("webhook", "lane"),
+    Index(None, "next_us"),
 )
 
 delivery_rules = Table(

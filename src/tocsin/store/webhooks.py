@@ -6,11 +6,12 @@ out are one transaction, so each notification is made out once.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from tocsin.store.tables import deliveries, webhooks
+from tocsin.store.tables import deliveries, lanes, webhooks
 from tocsin.store.transaction import Transaction
 
 
@@ -55,6 +56,11 @@ def active_webhooks(connection: Connection) -> list[Webhook]:
     return [Webhook(*row) for row in connection.execute(query)]
 
 
+def webhooks_of(connection: Connection, ids: Collection[int]) -> list[Webhook]:
+    """Return the webhooks with these ids."""
+    return [Webhook(*row) for row in connection.execute(select(webhooks).where(webhooks.c.id.in_(sorted(ids))))]
+
+
 def set_state(transaction: Transaction, id: int, state: str, reason: str | None = None) -> None:
     """Make a webhook active, or disable it and say why."""
     transaction.connection.execute(update(webhooks).where(webhooks.c.id == id).values(state=state, reason=reason))
@@ -76,6 +82,7 @@ def remove_webhook(transaction: Transaction, account: int, id: int) -> bool:
     """Remove a webhook and its deliveries; return whether the account had it."""
     if find_webhook(transaction.connection, account, id) is None:
         return False
+    transaction.connection.execute(delete(lanes).where(lanes.c.webhook == id))
     transaction.connection.execute(delete(deliveries).where(deliveries.c.webhook == id))
     transaction.connection.execute(delete(webhooks).where(webhooks.c.id == id))
     return True

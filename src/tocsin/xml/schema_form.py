@@ -7,7 +7,7 @@
     E      the event types' attributes: mandatory or not, unique or not
 
 A schema that the thesis can express is written in its vocabulary alone. The rest is added to that: IESCHEMA version,
-DOMAIN types hierarchical, boolean, time and point, U (matchmaking unions), and what domain_form.py adds to a DOMAIN. What is written reads back
+DOMAIN types hierarchical, boolean, time and point, U (unions), and what domain_form.py adds to a DOMAIN. What is written reads back
 as an equal schema. The requests of the thesis are in requests.py; their DTDs in dtd.py.
 """
 
@@ -26,7 +26,7 @@ from tocsin.xml.domain_form import check_element, domain_element, read_domain, r
 from tocsin.xml.safe_xml import Element, elements, parse, text_of
 
 _SECTIONS = ("A", "ET", "D", "DOM", "E")
-_UNIONS = "U"  # the matchmaking unions, which the thesis does not have
+_UNIONS = "U"  # the unions, which the thesis does not have
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

@@ -191,7 +191,7 @@ class ClassicMatcher(Engine):
             predicates = self.columns.most_selective_first(offset, predicates)
         rows = self.rows.extend(offset, predicates)
         self._owner = _with_room(self._owner, rows.stop)
-        self._owner[rows.start : rows.stop] = table.ids.astype(object)[table.subscription]
+        self._owner[rows.start : rows.stop] = np.array(table.ids.tolist(), object)[table.subscription]
         self._take_owners(table, ids, rows)
         checked = np.flatnonzero(table.kind == PredicateKind.CHECK)
         for at in checked.tolist():

@@ -26,7 +26,8 @@ def predicate_text(segment: Segment, miss: NearMiss) -> str:
         case PredicateKind.ABSENT:
             return f"{name} is absent"
         case PredicateKind.SOME_IN:
-            return _interval(column, name, miss.low, miss.high)
+            wanted = [(miss.low, miss.high), *((code, code) for code in miss.others)]
+            return " or ".join(_interval(column, name, low, high) for low, high in sorted(wanted))
         case PredicateKind.NONE_IN:
             return f"not ({_interval(column, name, miss.low, miss.high)})"
     offset = segment.section(Section.SET_OFFSET)

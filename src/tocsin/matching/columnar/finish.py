@@ -30,13 +30,33 @@ Finisher = Callable[["MatchChunk"], "MatchChunk"]
 NOW = FOREVER - 1
 
 
-def finisher_of(segment: Segment, batch: CodedBatch, check: CheckCallback | None) -> Finisher | None:
-    """Return what a chunk of this batch must still go through, None if nothing."""
+class Stamps:
+    """The event that each subscription was told last, counted through all batches; for subscriptions of several rows."""
+
+    def __init__(self) -> None:
+        self._last = np.zeros(0, np.int64)
+        self._events = 0
+
+    def for_batch(self, subscriptions: int, events: int) -> tuple[Int64s, int]:
+        """Return the stamps, and the number of the batch's first event."""
+        if len(self._last) < subscriptions:
+            self._last = np.full(subscriptions, -1, np.int64)
+        first, self._events = self._events, self._events + events
+        return self._last, first
+
+
+def finisher_of(
+    segment: Segment, batch: CodedBatch, check: CheckCallback | None, stamps: Stamps | None = None
+) -> Finisher | None:
+    """Return what a chunk of this batch must still go through, None if nothing.
+
+    `stamps` are memory to use again, by one batch at a time.
+    """
     lifetimes = _lifetimes_to_compare(segment, batch)
     checked, repeated = segment.has_checks, segment.repeated
     if lifetimes is None and not checked and not len(repeated):
         return None
-    stamps = np.full(len(segment) if len(repeated) else 0, -1, np.int64)
+    last, event = (stamps or Stamps()).for_batch(len(segment), batch.size) if len(repeated) else (_NOTHING, 0)
 
     def finish(chunk: MatchChunk) -> MatchChunk:
         if checked:
@@ -44,7 +64,7 @@ def finisher_of(segment: Segment, batch: CodedBatch, check: CheckCallback | None
         if lifetimes is None and not len(repeated):
             return chunk
         offset = chunk.offset.copy()
-        n = compact(chunk.first, offset, chunk.numbers, repeated, stamps, *(lifetimes or _ALWAYS))
+        n = compact(chunk.first, offset, chunk.numbers, repeated, last, event, *(lifetimes or _ALWAYS))
         return chunk._replace(offset=offset, numbers=chunk.numbers[:n])
 
     return finish
@@ -75,7 +95,7 @@ def _lifetimes_to_compare(segment: Segment, batch: CodedBatch) -> tuple[Int64s, 
 @kernel
 def compact(
     first: int, offset: Int64s, numbers: npt.NDArray[np.int32], repeated: npt.NDArray[np.uint8], stamps: Int64s,
-    created: Int64s, deleted: Int64s, lease_start: Int64s, lease_end: Int64s, seq: Int64s, arrival: Int64s,
+    first_stamp: int, created: Int64s, deleted: Int64s, lease_start: Int64s, lease_end: Int64s, seq: Int64s, arrival: Int64s,
 ) -> int:  # fmt: skip
     """Drop what is not live or was reported for the same event before, in place; return how many stay."""
     p, start = 0, offset[0]
@@ -93,9 +113,9 @@ def compact(
             ):
                 continue
             if len(repeated) and (repeated[number >> 3] >> np.uint8(number & 7)) & np.uint8(1):
-                if stamps[number] == e:
+                if stamps[number] == first_stamp + e:
                     continue
-                stamps[number] = e
+                stamps[number] = first_stamp + e
             numbers[p] = numbers[j]
             p += 1
         start = stop

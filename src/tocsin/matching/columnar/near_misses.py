@@ -11,7 +11,7 @@ Used by explaining: who would almost have been told, and why not?
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +26,7 @@ from tocsin.index.layout import (
     GE,
     GENERIC,
     LE,
+    NE,
     SCHEMA_FIELDS,
     TRUE_ATOM,
     Bytes,
@@ -48,7 +49,7 @@ class NearMiss:
     """A conjunction of subscription `number` that fails only this predicate (as in compile/table.py).
 
     `low` and `high` are codes of the column, except for sets, where both are the number of the set. A range is given
-    by the end that failed.
+    by the end that failed. `others` are more codes of which each would do too: a list is a row for each value.
     """
 
     number: int
@@ -56,6 +57,7 @@ class NearMiss:
     kind: PredicateKind
     low: int
     high: int
+    others: tuple[int, ...] = ()
 
 
 def near_misses(segment: Segment, batch: CodedBatch, limit: int = 100) -> list[NearMiss]:
@@ -68,10 +70,29 @@ def near_misses(segment: Segment, batch: CodedBatch, limit: int = 100) -> list[N
     for column, (_, slot, multiple, _) in enumerate(segment.section(Section.COLUMNS).reshape(-1, 4).tolist()):
         if multiple < 0:
             slots[0, slot] = batch.codes[column, 0]
-    found = np.zeros((limit, 4), np.int64)
-    n = _find(segment.buffer, segment.directory, schema_of, key_of, slots, events.offset, events.codes, found)
+    found = np.zeros((max(1, 16 * limit), 4), np.int64)
+    satisfied = np.zeros(segment.scalar(Scalar.ROWS), np.bool_)
+    while True:
+        n = _find(
+            segment.buffer, segment.directory, schema_of, key_of, slots, events.offset, events.codes, found, satisfied
+        )  # fmt: skip
+        if n < len(found):
+            break
+        found = np.zeros((16 * len(found), 4), np.int64)  # a list is told whole, however many rows it has
     numbers = segment.numbers_of_rows()
-    return [_describe(segment, int(numbers[row]), *failed) for row, *failed in found[:n].tolist()]
+    listed = set(numbers[satisfied].tolist())  # of a list, the other values are no misses
+    misses: dict[tuple[int, int, int], NearMiss] = {}
+    for row, column, kind, value in found[:n].tolist():
+        number = int(numbers[row])
+        key = (number, column, -1 if kind == EQ else row)
+        if kind == EQ and number in listed:
+            continue
+        known = misses.get(key)
+        if known is not None:
+            misses[key] = replace(known, others=(*known.others, value))
+        elif len(misses) < limit:
+            misses[key] = _describe(segment, number, column, kind, value)
+    return list(misses.values())
 
 
 def _describe(segment: Segment, number: int, column: int, kind: int, value: int) -> NearMiss:
@@ -88,9 +109,12 @@ def _describe(segment: Segment, number: int, column: int, kind: int, value: int)
 @kernel
 def _find(
     buffer: Bytes, directory: Directory, schema_of: Int64s, key_of: npt.NDArray[np.uint64], slots: Matrix,
-    offset: Int64s, codes: Int32s, found: npt.NDArray[np.int64],
+    offset: Int64s, codes: Int32s, found: npt.NDArray[np.int64], satisfied: npt.NDArray[np.bool_],
 ) -> int:  # fmt: skip
-    """Fill found with (row, column, atom kind, value) of rows that fail exactly one predicate; return how many."""
+    """Fill found with (row, column, atom kind, value) of rows that fail exactly one predicate; return how many.
+
+    satisfied[row] = whether the row fails none.
+    """
     segment = open_segment(buffer, directory)
     groups, columns, atoms, local_start = segment.groups, segment.columns, segment.atoms, segment.local_start
     truth = np.zeros(65_536, np.uint8)
@@ -144,13 +168,17 @@ def _find(
                         continue
                     g, before = np.int64(owner[atoms[z]]), np.int64(owner[failed])
                     column, kind = groups[4 * g], groups[4 * g + 1]
-                    # Where a unique column is absent, both ends of one range fail.
-                    other_end = failed >= 0 and (kind == GE or kind == LE) and groups[4 * before] == column
-                    other_end = other_end and columns[4 * column + 2] < 0 and slots[0, columns[4 * column + 1]] < 0
-                    failures += not (other_end and groups[4 * before + 1] == GE + LE - kind)
+                    # Where a unique column is absent, both ends of one range fail, and all values that are excluded.
+                    absent = failed >= 0 and groups[4 * before] == column
+                    absent = absent and columns[4 * column + 2] < 0 and slots[0, columns[4 * column + 1]] < 0
+                    before_kind = groups[4 * before + 1]
+                    excluded = kind == NE and before_kind == NE
+                    other_end = (kind == GE or kind == LE) and before_kind == GE + LE - kind
+                    failures += not (absent and (excluded or other_end))
                     failed = np.int64(atoms[z])
                 at += width
                 if failures != 1 or atoms[at - 1] == FALSE_ATOM:
+                    satisfied[row] = failures == 0
                     continue
                 if n == len(found):
                     return n

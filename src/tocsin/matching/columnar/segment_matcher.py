@@ -19,7 +19,7 @@ from tocsin.index.layout import Scalar, Section
 from tocsin.matching.columnar.count import count
 from tocsin.matching.columnar.emit import emit, match_one
 from tocsin.matching.columnar.events import EventLayout, EventMatrix
-from tocsin.matching.columnar.finish import CheckCallback, finisher_of
+from tocsin.matching.columnar.finish import CheckCallback, Stamps, finisher_of
 from tocsin.matching.columnar.join import NEEDS_BITMAPS, NEEDS_RUNS, NEEDS_SPARSE, join
 from tocsin.matching.columnar.probe import group, probe, sort_events
 from tocsin.matching.columnar.workspace import Workspace
@@ -110,6 +110,7 @@ class SegmentMatcher:
         self._numbers = segment.section(Section.NUMBERS)
         self._rows = segment.scalar(Scalar.ROWS)
         self._busy = False  # whether the workspace holds a batch that is under way
+        self._stamps = Stamps()
 
     def counters(self) -> WorkCounters:
         """Return the work done since reset_counters."""
@@ -137,7 +138,7 @@ class SegmentMatcher:
         self._busy = True
         try:
             events = self.layout.lay_out(batch, self.workspace, for_filters=True)
-            finish = finisher_of(self.segment, batch, check)
+            finish = finisher_of(self.segment, batch, check, self._stamps)
             report = Report(self._numbers if told is None else told, *beside)
             start = 0
             while start < batch.size:
@@ -168,7 +169,7 @@ class SegmentMatcher:
             if n >= 0:
                 break
             work.grow("visits", len(work.visits) + 1)
-        finish = finisher_of(segment, batch, check)
+        finish = finisher_of(segment, batch, check, None if self._busy else self._stamps)
         if finish is None:
             return work.out[:n]
         return finish(MatchChunk(0, np.array([0, n], np.int64), work.out[:n])).numbers

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.compile.ids import TextIds
-from tocsin.compile.ids import id_at
+from tocsin.compile.ids import TextIds, id_at
 from tocsin.index.encode import EventSource
 from tocsin.index.layout import Section
 from tocsin.index.tier import Tier
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from tocsin.index.coded_batch import CodedBatch
     from tocsin.matching.columnar.segment_matcher import MatchChunk
     from tocsin.matching.inquiry import Inquiry
+    from tocsin.offers.scan import OfferScan
     from tocsin.operators.asked import Asked
 
 Int64s = npt.NDArray[np.int64]
@@ -48,8 +48,19 @@ class TierReader:
     def __init__(self, tier: Tier, schema: Schema, asked: Asked, first_number: int | None = None) -> None:
         self.tier = tier
         self.first_number = first_number
+        self.schema = schema
         self.deciders = Deciders(tier, schema, asked)
         self._own = threading.local()
+
+    @property
+    def offers(self) -> OfferScan:
+        """This thread's scan of the tier for offers."""
+        if not hasattr(self._own, "offers"):
+            from tocsin.offers.scan import OfferScan
+
+            self._own.offers = OfferScan(self.tier, self.schema)
+        scan: OfferScan = self._own.offers
+        return scan
 
     def matcher(self) -> SegmentMatcher:
         """Return this thread's matcher of the tier."""

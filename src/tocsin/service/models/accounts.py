@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from tocsin.service.access import SCOPES, Scope
 from tocsin.service.models.base import AccountName, Asked, Label, Password, Told
 
 
@@ -23,12 +24,18 @@ class Login(Asked):
 class PasswordChange(Asked):
     old: Annotated[str, StringConstraints(max_length=200)]
     new: Password
+    keep_tokens: bool = False  # otherwise the account's API tokens end with its sessions
+
+
+class Farewell(Asked):
+    password: Annotated[str, StringConstraints(max_length=200)]
 
 
 class Quotas(Asked):
     requests_per_minute: Annotated[int, Field(ge=1, le=10**9)] | None = None
     events_per_minute: Annotated[int, Field(ge=1, le=10**9)] | None = None
     subscriptions: Annotated[int, Field(ge=0, le=10**9)] | None = None
+    subscription_bytes: Annotated[int, Field(ge=0, le=10**15)] | None = None
 
 
 class AccountChange(Asked):
@@ -40,6 +47,7 @@ class AccountChange(Asked):
 class TokenRequest(Asked):
     name: Label
     seconds: Annotated[float, Field(gt=0, le=10 * 366 * 86400)] | None = None
+    scopes: Annotated[list[Scope], Field(min_length=1, max_length=len(SCOPES))] | None = None  # none: all
 
 
 class AccountTold(Told):
@@ -54,6 +62,7 @@ class AskerTold(Told):
     name: str
     role: str
     quotas: dict[str, int]
+    used: dict[str, int]  # subscriptions, and what they take in bytes
     csrf_token: str | None = None
 
 
@@ -69,12 +78,42 @@ class SessionTold(Told):
     expires: datetime
 
 
-class TokenTold(Told):
+class CredentialTold(Told):
     id: int
-    name: str
     created: datetime
     expires: datetime | None
+    last_used: datetime | None
+    parent: int | None  # the token by which it was got, and with which it ends; none: the password
+
+
+class TokenTold(CredentialTold):
+    name: str
+    scopes: list[str]
     token: str | None = None
+
+
+class SessionListed(CredentialTold):
+    address: str
+    current: bool
+
+
+class SessionsTold(Told):
+    items: list[SessionListed]
+
+
+class AuditEntryTold(Told):
+    id: int
+    at: datetime
+    who: str
+    credential: int | None
+    address: str
+    action: str
+    subject: str
+
+
+class AuditTold(Told):
+    items: list[AuditEntryTold]
+    cursor: int | None
 
 
 class TokensTold(Told):

@@ -41,7 +41,7 @@ class BatchTold(Told):
 
 
 class TriedTold(Told):
-    matches: int
+    matches: int | None  # in all; none: the operator does not tell, since it would show what others ask for
     yours: list[int]
 
 

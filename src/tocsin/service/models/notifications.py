@@ -25,6 +25,7 @@ class NotificationTold(Told):
     event: dict[str, Any]
     cursor: str
     computed: list[str] = Field(default_factory=list)  # attributes whose values were computed for this subscription
+    bindings: list[dict[str, Any]] = Field(default_factory=list)  # values of its variables that satisfy it
 
 
 class NotificationsTold(Told):
@@ -48,6 +49,9 @@ class WebhookTold(Told):
     url: str
     state: str
     reason: str | None
+    circuit: Literal[
+        "closed", "open", "half-open"
+    ]  # open: nothing is sent for a while, since it failed again and again
     created: datetime
     secret: str | None = None
 
@@ -70,6 +74,10 @@ class DeliveriesTold(Told):
     cursor: str | None
 
 
-class RetryRequest(Asked):
+class DeliveryNamed(Asked):
     seq: Whole
     subscription: Whole
+
+
+class ReplayRequest(Asked):
+    cursor: Cursor | None = None  # none: from the oldest that is kept

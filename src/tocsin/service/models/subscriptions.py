@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints
 
 from tocsin.service.models.base import Asked, Cursor, LeaseSeconds, Told, Whole
-from tocsin.service.models.matchmaking import MeetingTold
 
 
 class Expression(Asked):
@@ -118,8 +117,9 @@ class ExplanationTold(Told):
     matched: bool
     outcome: dict[str, Any]
     changes: list[dict[str, Any]]
-    variables: dict[str, Any] = Field(default_factory=dict)  # values that satisfy it, where operators found some
-    meeting: MeetingTold | None = None  # both sides, where the subscription is one of a union
+    bindings: list[dict[str, Any]] = Field(default_factory=list)  # values of its variables that satisfy it
+    computed: dict[str, Any] = Field(default_factory=dict)  # what an offer computes for the one who asks
+    failure: str | None = None  # why there is no answer
 
 
 class BackfilledTold(Told):

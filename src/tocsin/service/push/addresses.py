@@ -20,6 +20,8 @@ from tocsin.service.refusals import Invalid
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+# Inside, whatever Python's tables make of them: translation within a network, IPv4 in the old notation, segment routing.
+_INSIDE = tuple(map(ipaddress.IPv6Network, ("64:ff9b:1::/48", "::/96", "5f00::/16", "3fff::/20")))
 _LONGEST_URL = 2000
 
 
@@ -73,6 +75,8 @@ def is_public(address: Address) -> bool:
             inside = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
         if inside is not None:
             return is_public(inside)
+        if address.is_site_local or any(address in network for network in _INSIDE):
+            return False
     return address.is_global and not address.is_multicast and not address.is_reserved and not address.is_unspecified
 
 

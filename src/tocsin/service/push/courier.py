@@ -2,7 +2,8 @@
 
     make out   new notifications of accounts with webhooks become deliveries in the store, in the transaction that moves
                the webhook's position: each once, also over crashes
-    deliver    what is due is sent, in order for each webhook, many webhooks at a time; the outcome is stored
+    deliver    what is due is sent, lane by lane: a subscription's notifications to a webhook one after the other, in the
+               order of seq, so that one which fails holds back those behind it and nobody else's; the outcome is stored
 
 A delivery whose outcome was not stored, because of a crash, is sent again with the same webhook-id: at least once.
 """
@@ -12,9 +13,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Coroutine, Iterable, Sequence
 from datetime import UTC, datetime
-from itertools import groupby
+from typing import Any
 
 import httpcore
 import structlog
@@ -24,12 +26,15 @@ from tocsin.broker.push_side import PushSide
 from tocsin.errors import TocsinError
 from tocsin.service.metrics import Metrics
 from tocsin.service.push.addresses import UnsafeAddress, VettedNetwork, check_url
-from tocsin.service.push.desk import Desk, Due, Outcome
+from tocsin.service.push.breaker import Breakers
+from tocsin.service.push.desk import Desk, LaneDue, Outcome
 from tocsin.service.push.messages import Message, message_of
 from tocsin.service.settings import ServiceSettings
+from tocsin.store.webhooks import Webhook
 
 log = structlog.get_logger("tocsin.webhooks")
-_AT_A_TIME = 50  # webhooks being delivered to
+_AT_A_TIME = 200  # lanes being delivered
+_OF_ACCOUNT, _OF_WEBHOOK = 16, 4  # of them: receivers that are slow leave room for the others
 _LONGEST_WAIT = 5.0  # seconds between looks at what is due
 _REDIRECT, _GONE = range(300, 400), 410
 
@@ -43,11 +48,14 @@ class Courier:
         self._bell = asyncio.Event()
         self._bell.set()
         self._new: set[int] | None = None  # accounts with new notifications; None: look at all
-        self._busy: dict[int, asyncio.Task[None]] = {}
+        self.breakers = Breakers(settings.webhook_first_retry_seconds)
+        self._busy: dict[tuple[int, int], asyncio.Task[None]] = {}  # by webhook and lane
+        self._in_account: Counter[int] = Counter()
+        self._in_webhook: Counter[int] = Counter()
         self._sending: dict[int, set[asyncio.Task[Outcome]]] = {}  # by subscription
         self._running: asyncio.Task[None] | None = None
         self._pool = httpcore.AsyncConnectionPool(
-            max_connections=2 * _AT_A_TIME, keepalive_expiry=30, retries=0,
+            max_connections=_AT_A_TIME + 50, keepalive_expiry=30, retries=0,
             network_backend=VettedNetwork(private=settings.webhook_private),
         )  # fmt: skip
 
@@ -78,6 +86,14 @@ class Courier:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def halt(self, webhook: int) -> None:
+        """Break off what is being sent to a webhook: its owner asked for something else."""
+        tasks = [task for (id, _), task in self._busy.items() if id == webhook]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self.breakers.forget(webhook)
+
     async def _run(self) -> None:
         while True:
             try:
@@ -86,6 +102,7 @@ class Courier:
                 await asyncio.to_thread(self.desk.make_out, accounts)
                 started = await self._start_due()
                 wait = 0.0 if started else await asyncio.to_thread(self.desk.seconds_to_next, _LONGEST_WAIT)
+                wait = self.breakers.seconds_to_next(wait)
             except TocsinError as error:  # the store may be back the next time
                 log.warning("webhooks wait", error=str(error))
                 self._new, wait = None, 1.0
@@ -94,34 +111,56 @@ class Courier:
                     await self._bell.wait()
 
     async def _start_due(self) -> int:
-        """Start delivering to every webhook that has something due and is not being delivered to."""
-        due = await asyncio.to_thread(self.desk.due, frozenset(self._busy))
+        """Start delivering every lane that has something due, as far as there is room; return how many."""
+        due = await asyncio.to_thread(self.desk.due, self._resting(), frozenset(self._busy))
         started = 0
         for one in due:
-            if len(self._busy) < _AT_A_TIME and one.webhook.id not in self._busy:
-                task = asyncio.create_task(self._deliver(one), name=f"tocsin-webhook-{one.webhook.id}")
-                self._busy[one.webhook.id] = task
-                task.add_done_callback(functools.partial(self._finished, one.webhook.id))
+            if self._has_room(one.webhook) and self.breakers.start(one.webhook.id):
+                key = (one.lane.webhook, one.lane.lane)
+                self._busy[key] = task = asyncio.create_task(self._deliver(one), name=f"tocsin-lane-{key[0]}-{key[1]}")
+                self._in_account[one.webhook.account] += 1
+                self._in_webhook[one.webhook.id] += 1
+                task.add_done_callback(functools.partial(self._finished, key, one.webhook.account))
                 started += 1
         return started
 
-    def _finished(self, webhook: int, task: asyncio.Task[None]) -> None:
-        del self._busy[webhook]
+    def _has_room(self, hook: Webhook) -> bool:
+        return (
+            len(self._busy) < _AT_A_TIME
+            and self._in_account[hook.account] < _OF_ACCOUNT
+            and self._in_webhook[hook.id] < _OF_WEBHOOK
+        )
+
+    def _resting(self) -> set[int]:
+        """Return the webhooks of which nothing may be started now."""
+        return self.breakers.resting() | {id for id, count in self._in_webhook.items() if count >= _OF_WEBHOOK}
+
+    def _finished(self, key: tuple[int, int], account: int, task: asyncio.Task[None]) -> None:
+        del self._busy[key]
+        self._in_account -= Counter({account: 1})  # which forgets those that have none
+        self._in_webhook -= Counter({key[0]: 1})
+        self.breakers.ended(key[0])
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("delivering failed", webhook=webhook, error=repr(error))
+            log.error("delivering failed", webhook=key[0], error=repr(error))
         self._bell.set()
 
-    async def _deliver(self, due: Due) -> None:
-        """Send what is due for one webhook, in order; stop at the first failure, so that order is kept."""
-        for (_, is_digest), group in groupby(due.items, key=lambda item: (item.group, item.is_digest)):
-            items = list(group)
+    async def _deliver(self, due: LaneDue) -> None:
+        """Send what is due in one lane, in order; stop at the first failure, so that order is kept."""
+        hook = due.webhook
+        for items in due.messages:
             notifications = [item.notification for item in items if item.notification is not None]
             if not notifications:
                 outcome = Outcome("dropped")
             else:
-                outcome = await self._send(due.webhook.url, due.webhook.secret, notifications, digest=is_digest)
+                outcome = await self._send(hook.url, hook.secret, notifications, digest=items[0].is_digest)
             self._metrics.deliveries.labels(outcome.kind).inc()
-            await asyncio.to_thread(self.desk.record, due.webhook, [item.delivery for item in items], outcome)
+            down = False
+            if outcome.kind == "delivered":
+                self.breakers.succeeded(hook.id)
+            elif outcome.kind == "failed":
+                down = self.breakers.failed(hook.id)
+            sent = [item.delivery for item in items]
+            await _finish(asyncio.to_thread(self.desk.record, hook, sent, outcome, down=down))
             if outcome.kind in ("failed", "gone"):
                 return
 
@@ -160,6 +199,16 @@ class Courier:
             return Outcome("failed", f"no answer within {seconds:g} seconds")
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError) as error:
             return Outcome("failed", f"the connection failed: {type(error).__name__}")
+
+
+async def _finish(work: Coroutine[Any, Any, None]) -> None:
+    """Wait for something to the end, also where the waiting is cancelled: a thread goes on anyway."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
 
 
 def _outcome(status: int, headers: dict[bytes, bytes]) -> Outcome:

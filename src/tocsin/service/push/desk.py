@@ -1,9 +1,10 @@
-"""The courier's desk: what is due for which webhook, and what became of it, in the store. Runs in threads."""
+"""The courier's desk: what is due in which lane, and what became of it, in the store. Runs in threads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal
 
 import msgspec
@@ -12,17 +13,19 @@ from sqlalchemy import Connection
 from tocsin.broker import Notification, cursors
 from tocsin.broker.push_side import PushSide
 from tocsin.errors import CursorExpired
-from tocsin.service.push.schedule import DeliveryRule, first_try_us, retry_us, spacing_us
+from tocsin.service.push.schedule import DeliveryRule, first_try_us, patience_us, retry_us, spacing_us
 from tocsin.service.settings import ServiceSettings
-from tocsin.store import Transaction, accounts, deliveries, delivery_rules, letters, replacements, webhooks
+from tocsin.store import Transaction, accounts, deliveries, delivery_rules, letters, webhooks
 from tocsin.store.clock import SECOND
-from tocsin.store.deliveries import Delivery
+from tocsin.store.deliveries import Delivery, Lane, NewDelivery
 from tocsin.store.letters import NewDeadLetter
 from tocsin.store.webhooks import Webhook
 
 _PAGE = 500
 _DUE = 1000
-_FOR_ONE = 50  # deliveries of one webhook in a row
+_LANES = 200  # looked at together
+_IN_ROW = 50  # deliveries of one lane, before others have their turn
+_IN_DIGEST = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +45,14 @@ class Item:
     notification: Notification | None
     is_digest: bool
 
-    @property
-    def group(self) -> tuple[int, int]:
-        """What is sent together: a digest's notifications; otherwise each by itself."""
-        return (0 if self.is_digest else self.delivery.seq, self.delivery.subscription)
-
 
 @dataclass(frozen=True, slots=True)
-class Due:
-    """What is due for one webhook, in the order in which it is sent."""
+class LaneDue:
+    """What is due in one lane, message by message, in the order in which they are sent."""
 
     webhook: Webhook
-    items: Sequence[Item]
+    lane: Lane
+    messages: Sequence[Sequence[Item]]
 
 
 class Desk:
@@ -103,7 +102,7 @@ class Desk:
                 due = first_try_us(rule, turn.now_us, self._slots.get(one.subscription, 0))
                 if (apart := spacing_us(rule)) and rule.digest == "none":
                     self._slots[one.subscription] = due + apart
-                rows.append((*_position(one), due))
+                rows.append(NewDelivery(*_position(one), one.subscription, due))
             deliveries.add_deliveries_at(turn, hook.id, rows)
             webhooks.move(turn, hook.id, _position(found[-1]))
 
@@ -115,70 +114,98 @@ class Desk:
             for one in subscriptions
         }
 
-    def due(self, busy: frozenset[int]) -> list[Due]:
-        """Return what is due, by webhook, without those that are being delivered to."""
+    def due(self, resting: Collection[int], busy: Collection[tuple[int, int]]) -> list[LaneDue]:
+        """Return what is due, lane by lane, without webhooks that rest and lanes that are being delivered."""
         now_us = self._push.store.now_us()
         with self._push.store.read() as connection:
-            waiting: dict[int, list[Delivery]] = {}
-            for one in deliveries.due_deliveries(connection, now_us, _DUE):
-                if one.webhook not in busy:
-                    waiting.setdefault(one.webhook, []).append(one)
-            hooks = {hook.id: hook for hook in webhooks.active_webhooks(connection) if hook.id in waiting}
-            ids = {one.subscription for each in waiting.values() for one in each}
-            origins = replacements.origins_of(connection, ids)  # owners, and their rules, know the first id
-            kept = self._rules(connection, {origins.get(id, id) for id in ids})
-            rules = {id: kept[origins.get(id, id)] for id in ids}
-        return [Due(hook, self._items(waiting[id], rules)) for id, hook in hooks.items()]
+            found = deliveries.due_lanes(connection, now_us, _LANES + len(busy), resting)
+            chosen = [one for one in found if (one.webhook, one.lane) not in busy]
+            hooks = {hook.id: hook for hook in webhooks.webhooks_of(connection, {one.webhook for one in chosen})}
+            rules = self._rules(connection, {one.lane for one in chosen})
+            waiting = [
+                (
+                    one,
+                    deliveries.due_in(connection, one, now_us, _IN_DIGEST if _is_digest(rules[one.lane]) else _IN_ROW),
+                )
+                for one in chosen
+            ]
+        self._refresh_empty([lane for lane, each in waiting if not each])
+        return [
+            LaneDue(
+                hooks[lane.webhook],
+                lane,
+                self._messages(hooks[lane.webhook].account, each, digest=_is_digest(rules[lane.lane])),
+            )
+            for lane, each in waiting
+            if each and lane.webhook in hooks
+        ]
 
-    def _items(self, waiting: list[Delivery], rules: dict[int, DeliveryRule]) -> list[Item]:
-        def is_digest(one: Delivery) -> bool:
-            return rules[one.subscription].digest != "none"
+    def _refresh_empty(self, lanes: Sequence[Lane]) -> None:
+        """What was first in a lane may have been removed, because it was too old."""
+        if lanes:
+            with self._push.store.write() as turn:
+                for one in lanes:
+                    deliveries.refresh_lane(turn, one.webhook, one.lane)
 
-        singles = sorted((one for one in waiting if not is_digest(one)), key=lambda one: (one.seq, one.subscription))
-        digests = sorted((one for one in waiting if is_digest(one)), key=lambda one: (one.subscription, one.seq))
-        chosen = [*singles[:_FOR_ONE], *digests]
-        found = self._push.notifications_at([(one.seq, one.subscription) for one in chosen])
-        return [Item(one, found.get((one.seq, one.subscription)), is_digest(one)) for one in chosen]
+    def _messages(self, owner: int, waiting: Sequence[Delivery], *, digest: bool) -> list[list[Item]]:
+        """Return what is sent together: the deliveries of a digest that were due together, so that a retry is the same."""
+        found = self._push.notifications_at(owner, [(one.seq, one.subscription) for one in waiting])
+        items = [Item(one, found.get((one.seq, one.subscription)), digest) for one in waiting]
+        if not digest:
+            return [[item] for item in items]
+        return [list(group) for _, group in groupby(items, key=lambda item: item.delivery.next_us)]
 
     def seconds_to_next(self, most: float) -> float:
-        """Return how long until something is due."""
+        """Return how long until a lane is due that is not due yet; those that are wait for their turn."""
+        now_us = self._push.store.now_us()
         with self._push.store.read() as connection:
-            due = deliveries.next_due_us(connection)
-        return most if due is None else min(most, max(0.0, (due - self._push.store.now_us()) / SECOND))
+            due = deliveries.next_due_us(connection, now_us)
+        return most if due is None else min(most, (due - now_us) / SECOND)
 
-    def record(self, hook: Webhook, sent: Sequence[Delivery], outcome: Outcome) -> None:
-        """Store what became of deliveries that were sent together."""
+    def record(self, hook: Webhook, sent: Sequence[Delivery], outcome: Outcome, *, down: bool = False) -> None:
+        """Store what became of deliveries that were sent together; `down`: nothing arrives at the webhook at all."""
         with self._push.store.write() as turn:
-            for one in sent:
-                match outcome.kind:
-                    case "delivered":
-                        deliveries.mark_delivered(turn, one)
-                    case "dropped":
-                        deliveries.give_up(turn, one, "the subscription has ended")
-                    case _:
-                        self._failed(turn, hook, one, outcome)
+            match outcome.kind:
+                case "delivered":
+                    deliveries.mark_delivered(turn, sent)
+                case "dropped":
+                    deliveries.give_up(turn, sent, "the subscription has ended")
+                case _:
+                    self._failed(turn, hook, sent, outcome, down=down)
             if outcome.kind == "gone":
                 webhooks.set_state(turn, hook.id, "disabled", outcome.error)
 
-    def _failed(self, turn: Transaction, hook: Webhook, one: Delivery, outcome: Outcome) -> None:
-        again = None
+    def _failed(
+        self, turn: Transaction, hook: Webhook, sent: Sequence[Delivery], outcome: Outcome, *, down: bool
+    ) -> None:
+        first_retry, head = self._settings.webhook_first_retry_seconds, sent[0]
         if outcome.kind != "gone":
-            again = retry_us(
-                one.attempts + 1, turn.now_us, self._settings.webhook_first_retry_seconds, outcome.again_seconds
-            )
-        if again is not None:
-            deliveries.try_again(turn, one, again, outcome.error)
-            return
-        deliveries.give_up(turn, one, outcome.error)
+            again = retry_us(head.attempts + 1, turn.now_us, first_retry, outcome.again_seconds, head.first_us)
+            if again is not None:
+                deliveries.try_again(turn, sent, again, outcome.error)
+                return
+        self._give_up(turn, hook, sent, outcome.error)
+        if down and outcome.kind != "gone":  # whatever waited as long would only be given up one by one
+            late = deliveries.overdue(turn.connection, hook.id, turn.now_us - patience_us(first_retry), _DUE)
+            self._give_up(turn, hook, late, outcome.error)
+
+    def _give_up(self, turn: Transaction, hook: Webhook, sent: Sequence[Delivery], error: str) -> None:
+        deliveries.give_up(turn, sent, error)
         owner = accounts.read_account_of(turn.connection, hook.account)
-        if owner is not None:
+        if owner is None:
+            return
+        for one in sent:
             body = msgspec.json.encode({"webhook": hook.id, "seq": one.seq, "subscription": one.subscription})
-            reason = f"webhook {hook.id}, {one.attempts + 1} attempts: {outcome.error}"
+            reason = f"webhook {hook.id}, {one.attempts + 1} attempts: {error}"
             letter = NewDeadLetter("delivery", owner.name, reason, b"[]", body)
             letters.add_dead_letters(turn, [(turn.draw(), letter)])
 
 
+def _is_digest(rule: DeliveryRule) -> bool:
+    return rule.digest != "none"
+
+
 def _position(notification: Notification) -> tuple[int, int]:
     """Return where a notification stands; for a subscription that was replaced that is not the id that it shows."""
-    position, _ = cursors.decode(notification.cursor)
+    position = cursors.decode(notification.cursor).position
     return position.seq, position.subscription

@@ -17,6 +17,7 @@ HOUR_US = 3600 * SECOND
 PERIOD_US: dict[str, int] = {"hour": HOUR_US, "day": 24 * HOUR_US}
 RETRY_SECONDS = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)  # 75 hours together
 JITTER = 0.2
+LEAST_PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +41,27 @@ def spacing_us(rule: DeliveryRule) -> int:
     return 0 if rule.most_per_hour is None else HOUR_US // rule.most_per_hour
 
 
-def retry_us(attempts: int, now_us: int, first_retry_seconds: float, asked_seconds: float | None = None) -> int | None:
+def patience_us(first_retry_seconds: float) -> int:
+    """Return for how long a delivery is tried at most, counted from when it was due."""
+    seconds = sum(RETRY_SECONDS) * (1 + JITTER) * first_retry_seconds / RETRY_SECONDS[0]
+    return round(max(seconds, LEAST_PATIENCE_SECONDS) * SECOND)
+
+
+def retry_us(
+    attempts: int,
+    now_us: int,
+    first_retry_seconds: float,
+    asked_seconds: float | None = None,
+    due_us: int | None = None,
+) -> int | None:
     """Return when to try again after so many failed attempts; None: give up.
 
-    `asked_seconds` is what the receiver's Retry-After says: not earlier than that, but at most a day.
+    `asked_seconds` is what the receiver's Retry-After says: not earlier than that, but at most a day. `due_us` is when
+    it was due: one that was held back by another for all of the time gets one attempt.
     """
     if attempts > len(RETRY_SECONDS):
+        return None
+    if attempts == 1 and due_us is not None and now_us - due_us > patience_us(first_retry_seconds):
         return None
     seconds = RETRY_SECONDS[attempts - 1] * first_retry_seconds / RETRY_SECONDS[0]
     spread = 1 + JITTER * (2 * secrets.SystemRandom().random() - 1)

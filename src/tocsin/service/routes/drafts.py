@@ -36,9 +36,9 @@ async def preview(request: Request, body: DraftPreview) -> Response:
 
 @router.post("/v1/drafts/explain", summary="Why an event would match it, or not", response_model=ExplanationTold)
 async def explain(request: Request, body: DraftExplain) -> Response:
-    """Return each predicate with the actual value, and the near miss."""
-    broker = service_of(request).broker
-    return json_response(await asyncio.to_thread(drafts.explain_draft, broker, body.document(), body.event))
+    """Return each condition with the actual values, of an offer its rules too, and the near miss."""
+    explain = service_of(request).broker.explain_draft
+    return json_response((await asyncio.to_thread(explain, body.event, body.document())).as_json())
 
 
 @router.post("/v1/drafts/plan", summary="How it would be understood", response_model=PlanTold)

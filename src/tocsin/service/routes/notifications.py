@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 from fastapi import Header, Query, Request, WebSocket
 from starlette.responses import Response
 
-from tocsin.broker.union_types import two_sided
 from tocsin.errors import TocsinError
 from tocsin.service import reading
 from tocsin.service.documents import json_response, notification_document, page_document
@@ -44,7 +43,7 @@ async def read(
 ) -> Response:
     """Return notifications in order after a cursor; without one, after what the consumer has acknowledged."""
     service = service_of(request)
-    first = await reading.first_cursor(service, cursor, start)
+    first = await reading.first_cursor(service, principal, cursor, start)
     page = await asyncio.to_thread(
         service.broker.notifications, principal.name, cursor=first, limit=limit, consumer=consumer
     )
@@ -76,7 +75,7 @@ async def stream(
     service = service_of(request)
     if service.hub.count(principal.number) >= service.settings.streams_per_account:
         raise Throttled(f"an account has {service.settings.streams_per_account} streams at most", 5.0)
-    first = await reading.first_cursor(service, last_event_id or cursor, start)
+    first = await reading.first_cursor(service, principal, last_event_id or cursor, start)
     return EventStream(service, principal, first, consumer)
 
 
@@ -93,7 +92,7 @@ async def live(
     try:
         if service.hub.count(principal.number) >= service.settings.streams_per_account:
             raise Throttled("too many streams", 5.0)
-        first = await reading.first_cursor(service, cursor, start)
+        first = await reading.first_cursor(service, principal, cursor, start)
     except TocsinError as error:
         await socket.close(4000 + problem_of(error)["status"])
         return
@@ -102,15 +101,9 @@ async def live(
 
 @router.get("/v1/notifications/{cursor}/why", summary="Why you were told", response_model=WhyTold, responses=_EXPIRED)
 async def why(request: Request, cursor: str, principal: Someone) -> Response:
-    """Return a notification, by its cursor, with the predicates of its subscription and the actual values."""
+    """Return a notification, by its cursor, with the conditions of its subscription and the actual values."""
     service = service_of(request)
     found, text = await asyncio.to_thread(reading.notification_and_text, service, principal, cursor)
-    owner = principal.name
-    if two_sided(text, service.push.schema_now):
-        both = await asyncio.to_thread(service.broker.matchmaking.explain, found.seq, found.subscription, owner=owner)
-        told = both.as_json()
-        reasons = {"matched": told["matched"], "outcome": {}, "changes": [], "meeting": told}
-    else:
-        one = await asyncio.to_thread(service.broker.explain, found.seq, found.subscription, owner=owner)
-        reasons = one.as_json()
-    return json_response({"notification": notification_document(found), "text": text, **reasons})
+    explain = service.broker.explain
+    told = await asyncio.to_thread(explain, found.seq, found.subscription, owner=principal.name)
+    return json_response({"notification": notification_document(found), "text": text, **told.as_json()})

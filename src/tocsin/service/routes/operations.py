@@ -32,10 +32,11 @@ async def health() -> dict[str, str]:
     responses={503: {"description": "Not now: the store, the schema or the pipeline is missing, or it is stopping"}},
 )
 async def ready(request: Request) -> Response:
-    """Look at the store, and at the pipeline where it matches."""
+    """Write to the store and look at it, and at the pipeline where it matches."""
     service, watch = service_of(request), request.app.state.pipeline
     checks: dict[str, Any] = {"stopping": service.stopping}
     try:
+        await service.readiness.check()
         stands = await asyncio.to_thread(service.broker.store.meta)
         checks |= {"store": "ok", "seq": stands.seq, "matched_through": stands.matched_through,
                    "schema_version": stands.schema_version, "matching": stands.matching}  # fmt: skip

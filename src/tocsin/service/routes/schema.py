@@ -16,7 +16,7 @@ from tocsin.schema.json_schema import json_schema
 from tocsin.service import schema_changes
 from tocsin.service.documents import json_response
 from tocsin.service.models.schema import Extensions, ExtensionTold, SchemaHistoryTold
-from tocsin.service.principal import service_of
+from tocsin.service.principal import Someone, service_of
 from tocsin.service.refusals import NotFound
 from tocsin.service.routes.etags import etag, expected
 from tocsin.service.routes.router import guarded
@@ -106,10 +106,16 @@ async def document_type(request: Request, kind: Annotated[str, Path(max_length=4
     responses={409: {"description": "That name is taken"}, 412: {"description": "The schema has changed since"}},
 )
 async def extend(
-    request: Request, body: Extensions, dry_run: bool = False, if_match: Annotated[str | None, _VERSION] = None
+    request: Request,
+    body: Extensions,
+    principal: Someone,
+    dry_run: bool = False,
+    if_match: Annotated[str | None, _VERSION] = None,
 ) -> Response:
     """Put all changes in force as one version, or none; a dry run says which subscriptions would be affected."""
     wanted = expected(if_match)
     broker = service_of(request).broker
     answer = await asyncio.to_thread(schema_changes.extend, broker, body.changes, body.words, wanted, dry_run=dry_run)
+    if not dry_run:
+        await service_of(request).identities.note(principal, "schema.extended", f"version {answer['version']}")
     return json_response(answer, headers={"etag": etag(answer["version"])})

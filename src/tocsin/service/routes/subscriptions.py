@@ -176,10 +176,10 @@ async def set_delivery(request: Request, id: Id, body: DeliveryRuleBody, princip
     "/v1/subscriptions/{id}/explain", summary="Why an event would match it, or not", response_model=ExplanationTold
 )
 async def explain(request: Request, id: Id, body: ExplainRequest, principal: Someone) -> Response:
-    """Return each predicate with the actual value, and the near miss."""
-    service = service_of(request)
-    found = await subscribing.find(service, principal, id)
-    return json_response(await asyncio.to_thread(drafts.explain_draft, service.broker, found.text, body.event))
+    """Return each condition with the actual values, of an offer its rules too, and the near miss."""
+    explain = service_of(request).broker.explain_event
+    told = await asyncio.to_thread(explain, body.event, id, owner=principal.name)
+    return json_response(told.as_json())
 
 
 @router.get("/v1/subscriptions/{id}/plan", summary="How it is understood", response_model=PlanTold, responses=_GONE)

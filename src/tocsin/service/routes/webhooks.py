@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import Path, Query, Request
 from starlette.responses import Response
@@ -12,9 +12,10 @@ from tocsin.service import hooks
 from tocsin.service.documents import json_response
 from tocsin.service.models.notifications import (
     DeliveriesTold,
+    DeliveryNamed,
     DeliveryTold,
     NewWebhook,
-    RetryRequest,
+    ReplayRequest,
     WebhooksTold,
     WebhookTold,
 )
@@ -23,6 +24,9 @@ from tocsin.service.refusals import BadRequest
 from tocsin.service.routes.router import guarded
 from tocsin.store.deliveries import Delivery
 from tocsin.store.webhooks import Webhook
+
+if TYPE_CHECKING:
+    from tocsin.service.service import Service
 
 router = guarded("webhooks")
 Id = Annotated[int, Path(ge=0, lt=2**63)]
@@ -34,20 +38,23 @@ Id = Annotated[int, Path(ge=0, lt=2**63)]
 )  # fmt: skip
 async def create(request: Request, body: NewWebhook, principal: Someone) -> Response:
     """Store an address. The answer has the secret that signs what is sent; it is shown once."""
-    added = await hooks.add(service_of(request), principal, body.url, body.start)
-    return json_response(_document(added, secret=True), 201, {"location": f"/v1/webhooks/{added.id}"})
+    service = service_of(request)
+    added = await hooks.add(service, principal, body.url, body.start)
+    return json_response(_document(service, added, secret=True), 201, {"location": f"/v1/webhooks/{added.id}"})
 
 
 @router.get("/v1/webhooks", summary="Your webhooks", response_model=WebhooksTold)
 async def read_all(request: Request, principal: Someone) -> Response:
     """Return all of them."""
-    return json_response({"items": [_document(one) for one in await hooks.find_all(service_of(request), principal)]})
+    service = service_of(request)
+    return json_response({"items": [_document(service, one) for one in await hooks.find_all(service, principal)]})
 
 
 @router.get("/v1/webhooks/{id}", summary="One of your webhooks", response_model=WebhookTold)
 async def read(request: Request, id: Id, principal: Someone) -> Response:
     """Return it, without its secret."""
-    return json_response(_document(await hooks.find(service_of(request), principal, id)))
+    service = service_of(request)
+    return json_response(_document(service, await hooks.find(service, principal, id)))
 
 
 @router.delete("/v1/webhooks/{id}", summary="Push there no more", status_code=204)
@@ -60,13 +67,15 @@ async def remove(request: Request, id: Id, principal: Someone) -> Response:
 @router.post("/v1/webhooks/{id}/enable", summary="Push there again", response_model=WebhookTold)
 async def enable(request: Request, id: Id, principal: Someone) -> Response:
     """Make one active that was disabled; it goes on where it stopped."""
-    return json_response(_document(await hooks.enable(service_of(request), principal, id)))
+    service = service_of(request)
+    return json_response(_document(service, await hooks.enable(service, principal, id)))
 
 
 @router.post("/v1/webhooks/{id}/rotate", summary="Sign with a new secret", response_model=WebhookTold)
 async def rotate(request: Request, id: Id, principal: Someone) -> Response:
     """Return the new secret, once."""
-    return json_response(_document(await hooks.rotate(service_of(request), principal, id), secret=True))
+    service = service_of(request)
+    return json_response(_document(service, await hooks.rotate(service, principal, id), secret=True))
 
 
 @router.get("/v1/webhooks/{id}/deliveries", summary="What became of deliveries", response_model=DeliveriesTold)
@@ -85,14 +94,29 @@ async def read_deliveries(
 
 
 @router.post("/v1/webhooks/{id}/deliveries/retry", summary="Try one again", response_model=DeliveryTold)
-async def retry(request: Request, id: Id, body: RetryRequest, principal: Someone) -> Response:
+async def retry(request: Request, id: Id, body: DeliveryNamed, principal: Someone) -> Response:
     """Try a delivery again at once, as if it were new."""
     return json_response(_delivery(await hooks.retry(service_of(request), principal, id, body.seq, body.subscription)))
 
 
-def _document(hook: Webhook, *, secret: bool = False) -> dict[str, Any]:
+@router.post("/v1/webhooks/{id}/deliveries/skip", summary="Go on without one", response_model=DeliveryTold,
+             responses={409: {"description": "It does not wait"}})  # fmt: skip
+async def skip(request: Request, id: Id, body: DeliveryNamed, principal: Someone) -> Response:
+    """Give up a delivery that fails; what waits behind it, in the same subscription, is delivered."""
+    return json_response(_delivery(await hooks.skip(service_of(request), principal, id, body.seq, body.subscription)))
+
+
+@router.post("/v1/webhooks/{id}/replay", summary="Send it all once more", response_model=WebhookTold,
+             responses={410: {"description": "Some of it is no longer kept"}})  # fmt: skip
+async def replay(request: Request, id: Id, body: ReplayRequest, principal: Someone) -> Response:
+    """Deliver everything after a cursor again, in order, with the same ids; without one, all that is kept."""
+    service = service_of(request)
+    return json_response(_document(service, await hooks.replay(service, principal, id, body.cursor)))
+
+
+def _document(service: Service, hook: Webhook, *, secret: bool = False) -> dict[str, Any]:
     document = {"id": hook.id, "url": hook.url, "state": hook.state, "reason": hook.reason,
-                "created": instant(hook.created_us)}  # fmt: skip
+                "circuit": service.courier.breakers.state(hook.id), "created": instant(hook.created_us)}  # fmt: skip
     return document | {"secret": hook.secret} if secret else document
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from starlette.responses import Response
 
 from tocsin.broker.times import instant
 from tocsin.errors import TocsinError
+from tocsin.service.cookies import set_cookies
 from tocsin.service.identities import LoggedIn
-from tocsin.service.principal import SESSION_COOKIE
+from tocsin.service.principal import DEVICE_COOKIE, SESSION_COOKIE
 from tocsin.service.web.visit import Pages, Visit, safe_path
+from tocsin.store.credentials import Credential
 
 pages = Pages()
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
@@ -61,13 +64,10 @@ async def log_in(visit: Visit) -> Response:
 
 async def _log_in(visit: Visit, name: str, password: str, onward: str, done: str) -> Response:
     before = visit.request.cookies.get(SESSION_COOKIE)
-    found: LoggedIn = await visit.service.identities.log_in(name, password, visit.principal.address, before)
+    device = visit.request.cookies.get(DEVICE_COOKIE)
+    found: LoggedIn = await visit.service.identities.log_in(name, password, visit.principal.address, before, device)
     response = visit.go(onward, done=done) if done and "?" not in onward else visit.go(onward)
-    settings = visit.service.settings
-    response.set_cookie(
-        SESSION_COOKIE, found.secret, max_age=int(settings.session_seconds), httponly=True, samesite="lax",
-        secure=settings.secure_cookies, path="/",
-    )  # fmt: skip
+    set_cookies(visit.service, response, found)
     return response
 
 
@@ -87,26 +87,31 @@ async def account(visit: Visit) -> Response:
 
 
 async def _account(visit: Visit, secret: str = "", error: str = "", status: int = 200) -> Response:
-    tokens = [
-        {
-            "id": one.id,
-            "name": one.name,
-            "created": instant(one.created_us),
-            "expires": None if one.expires_us is None else instant(one.expires_us),
-        }
-        for one in await visit.service.identities.tokens_of(visit.principal)
-    ]
-    return visit.page("account.html", status, tokens=tokens, secret=secret, error=error)
+    tokens = [_credential(one) for one in await visit.service.identities.tokens_of(visit.principal)]
+    sessions = [_credential(one) for one in await visit.service.identities.sessions_of(visit.principal)]
+    return visit.page("account.html", status, tokens=tokens, sessions=sessions, secret=secret, error=error)
+
+
+def _credential(one: Credential) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "name": one.name,
+        "address": one.address,
+        "created": instant(one.created_us),
+        "expires": None if one.expires_us is None else instant(one.expires_us),
+        "used": None if one.last_used_us is None else instant(one.last_used_us),
+    }
 
 
 @pages.post("/account/password", "member")
 async def change_password(visit: Visit) -> Response:
-    """Set another password; all sessions end."""
+    """Set another password; all sessions end, and the tokens unless they are kept."""
     new = visit.text("new")
     if not 10 <= len(new) <= 200:
         return await _account(visit, error="the new password has 10 to 200 characters", status=422)
     try:
-        await visit.service.identities.change_password(visit.principal, visit.text("old"), new)
+        keep = visit.text("keep_tokens") == "yes"
+        await visit.service.identities.change_password(visit.principal, visit.text("old"), new, keep_tokens=keep)
     except TocsinError as error:
         return await _account(visit, error=str(error), status=422)
     return visit.go("/login", done="password")
@@ -131,6 +136,13 @@ async def revoke(visit: Visit) -> Response:
     return visit.go("/account", done="revoked")
 
 
+@pages.post("/account/sessions/{id:int}/end", "member")
+async def end_session(visit: Visit) -> Response:
+    """Log a browser out."""
+    await visit.service.identities.end_session(visit.principal, visit.request.path_params["id"])
+    return visit.go("/account", done="session-ended")
+
+
 @pages.get("/accounts", "admin")
 async def all_accounts(visit: Visit) -> Response:
     """Show all accounts by name."""
@@ -148,5 +160,6 @@ async def change_account(visit: Visit) -> Response:
         role=role if role in ("member", "admin") else None,
         disabled={"yes": True, "no": False}.get(disabled),
         quotas=None,
+        actor=visit.principal.actor,
     )
     return visit.go("/accounts", done="changed")

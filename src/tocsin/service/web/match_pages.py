@@ -7,11 +7,9 @@ from typing import Any
 
 from starlette.responses import Response
 
-from tocsin.broker.union_types import two_sided
 from tocsin.service import reading
 from tocsin.service.web.recent import newest
 from tocsin.service.web.visit import Pages, Visit
-from tocsin.symmetric.unions import admit_static
 
 pages = Pages()
 _PER_PAGE = 50
@@ -38,7 +36,7 @@ async def matches(visit: Visit) -> Response:
     if cursor is None:
         found = await asyncio.to_thread(newest, visit, _PER_PAGE)
         return visit.page("matches.html", matches=found, following=None, live=True)
-    first = await reading.first_cursor(visit.service, None if cursor == "oldest" else cursor, "oldest")
+    first = await reading.first_cursor(visit.service, visit.principal, None if cursor == "oldest" else cursor, "oldest")
     page = await asyncio.to_thread(broker.notifications, visit.principal.name, cursor=first, limit=_PER_PAGE)
     return visit.page("matches.html", matches=list(page), following=page.cursor if page.more else None, live=False)
 
@@ -49,12 +47,6 @@ async def why(visit: Visit) -> Response:
     found, text = await asyncio.to_thread(
         reading.notification_and_text, visit.service, visit.principal, visit.request.path_params["cursor"]
     )
-    if two_sided(text, visit.service.push.schema_now):
-        explain = visit.service.broker.matchmaking.explain
-        both = await asyncio.to_thread(explain, found.seq, found.subscription, owner=visit.principal.name)
-        return visit.page("why_met.html", match=found, text=text, told=both)
-    schema, operators = visit.service.broker.schema, visit.service.broker.operators
-    told = await asyncio.to_thread(
-        operators.explain, operators.bind(text, schema), admit_static(schema, dict(found.event))
-    )
+    explain = visit.service.broker.explain
+    told = await asyncio.to_thread(explain, found.seq, found.subscription, owner=visit.principal.name)
     return visit.page("why.html", match=found, text=text, told=told)

@@ -10,7 +10,6 @@ from starlette.responses import Response
 from tocsin.errors import TocsinError
 from tocsin.language import Explanation
 from tocsin.language.documents import decode
-from tocsin.service import drafts
 from tocsin.service.refusals import Invalid, Throttled
 from tocsin.service.web.visit import Pages, Visit
 
@@ -48,4 +47,4 @@ async def _explain(visit: Visit, text: str, event: str) -> Explanation:
     if _trials.locked():
         raise Throttled("others are trying operators just now; try again in a moment", 1.0)
     async with _trials:
-        return await asyncio.to_thread(drafts.explain_expression, visit.service.broker, text, decode(event))
+        return await asyncio.to_thread(visit.service.broker.explain_draft, decode(event), text)

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from tocsin.broker import Broker
-from tocsin.broker.expressions import Prepared, bind_stored
+from tocsin.broker.expressions import bind_stored
 from tocsin.compile.covering import covers
 from tocsin.compile.normalise import NormalForm, normalise
 from tocsin.errors import TocsinError
@@ -66,16 +66,15 @@ class Overlaps:
         return [one for one in found if not one.paused]
 
     def _form(self, one: StoredSubscription, schema: Schema) -> NormalForm | None:
-        """Return the normal form; None of what calls operators, or of a union's, to which offers have rules."""
+        """Return the normal form; None where nothing can be told of it."""
         key = (schema.version, one.id)
         with self._guard:
             if key in self._forms:
                 self._forms.move_to_end(key)
                 return self._forms[key]
         try:
-            bound = None if Prepared("", one.tree, schema).two_sided else bind_stored(one.tree, schema)
-            form = None if bound is None or bound.operators else normalise(bound)
-        except TocsinError:  # stored under another version of an operator, say: nothing can be told of it
+            form = normalise(bind_stored(one.tree, schema, self._broker.operators))
+        except TocsinError:  # stored under another version of an operator, say
             form = None
         with self._guard:
             self._forms[key] = form

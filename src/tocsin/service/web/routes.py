@@ -13,7 +13,7 @@ from tocsin.service.web import (
     dashboard_pages,
     delivery_pages,
     match_pages,
-    meeting_pages,
+    offer_pages,
     operator_pages,
     publishing_pages,
     schema_pages,
@@ -23,7 +23,7 @@ from tocsin.service.web import (
 
 _ALL = (
     match_pages.pages, accounts.pages, schema_pages.pages, publishing_pages.pages, subscribing_pages.pages,
-    try_pages.pages, meeting_pages.pages, operator_pages.pages, dashboard_pages.pages, delivery_pages.pages,
+    try_pages.pages, offer_pages.pages, operator_pages.pages, dashboard_pages.pages, delivery_pages.pages,
 )  # fmt: skip
 RULES: dict[tuple[str, str], Rule] = {key: rule for pages in _ALL for key, rule in pages.rules.items()}
 

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
 from starlette.responses import Response
 
-from tocsin.broker import SubscriptionView
-from tocsin.broker.admission import read_stored
-from tocsin.broker.times import instant
-from tocsin.broker.union_types import two_sided
 from tocsin.errors import LanguageError, TocsinError
-from tocsin.language import evaluate
 from tocsin.language.documents import decode
 from tocsin.operators.binding import is_usable
-from tocsin.schema import EVENT_TYPE, Schema
+from tocsin.schema import Schema
 from tocsin.service import drafts, subscribing
 from tocsin.service.web.builder import MOST_ROWS, Row, operators, rows_of, text_of, trouble_with
 from tocsin.service.web.fields import choices_of
 from tocsin.service.web.overlaps import Overlap
-from tocsin.service.web.recent import hits, newest
-from tocsin.service.web.recent_meetings import recent_meetings
+from tocsin.service.web.recent import hits, newest, recent_pairs
 from tocsin.service.web.visit import Pages, Visit
-from tocsin.store.events import read_events
-from tocsin.symmetric.unions import admit_static
 
 pages = Pages()
 _PER_PAGE, _SAMPLE, _LOOKED_BACK, _LATELY = 50, 1000, 400, 200
-_SHOWN_MATCHES, _SHOWN_MISSES = 20, 5
-_LOOKED_BACK_SECONDS = 1.0  # for subscriptions that call operators, whose events are explained one by one
 LEASES = ((3600, "an hour"), (86400, "a day"), (7 * 86400, "a week"), (30 * 86400, "30 days"))
 
 
@@ -134,12 +123,10 @@ def _look_ahead(visit: Visit, text: str, found: dict[str, Any]) -> None:
     found["estimate"] = visit.service.samples.estimate(text, _SAMPLE)
     newest = max(0, broker.store.meta().seq - _LOOKED_BACK)
     found["sample"] = drafts.backfill(broker, text, newest, 3)["items"]
-    prepared = drafts.prepared(broker, text)
-    if prepared.two_sided is None and not prepared.bound.operators:  # what offers' rules let through nobody knows
-        edited = visit.text("replaces") or visit.query("replaces")
-        found["overlap"] = visit.request.app.state.overlaps.of(
-            visit.principal.name, prepared.form, other_than=int(edited) if edited.isdigit() else None
-        )
+    edited = visit.text("replaces") or visit.query("replaces")
+    found["overlap"] = visit.request.app.state.overlaps.of(
+        visit.principal.name, broker.prepare(text).form, other_than=int(edited) if edited.isdigit() else None
+    )
 
 
 async def _form(visit: Visit, schema: Schema, draft: dict[str, Any], status: int = 200) -> Response:
@@ -172,62 +159,21 @@ async def one(visit: Visit) -> Response:
     """Show a subscription: its lease, its last matches over time, and near misses."""
     id = visit.request.path_params["id"]
     found = await subscribing.find(visit.service, visit.principal, id)
-    matches, misses = await asyncio.to_thread(_recent, visit, found)
+    lately = await asyncio.to_thread(recent_pairs, visit, found, _LOOKED_BACK)
     return visit.page(
-        "subscription.html", subscription=found, matches=matches[:_SHOWN_MATCHES], misses=misses, spark=_spark(matches),
+        "subscription.html", subscription=found, matches=lately.shown, misses=lately.misses, spark=_spark(lately.seqs),
         now=visit.service.broker.now(), leases=LEASES,
     )  # fmt: skip
 
 
-def _recent(visit: Visit, found: SubscriptionView) -> tuple[list[Any], list[Any]]:
-    """Return the newest events that matched, and those that failed by one condition, from the end of the log."""
-    broker = visit.service.broker
-    schema = broker.schema
-    draft = drafts.prepared(broker, found.text).two_sided if two_sided(found.text, schema) else None
-    if draft is not None:
-        return recent_meetings(
-            broker, found, draft, looked_back=_LOOKED_BACK, misses_shown=_SHOWN_MISSES,
-            reveal_rules=visit.service.settings.reveal_rules,
-        )  # fmt: skip
-    bound = broker.operators.bind(found.text, schema)
-    types = frozenset(bound.subscription.event_types)
-    spent = time.monotonic() + _LOOKED_BACK_SECONDS
-    with broker.store.read() as connection:
-        stored = read_events(connection, max(0, broker.store.meta().seq - _LOOKED_BACK), _LOOKED_BACK)
-    matches: list[Any] = []
-    misses: list[Any] = []
-    for event in reversed(stored):
-        if bound.operators and time.monotonic() > spent:
-            break
-        document = read_stored(event.body)
-        kinds = document[EVENT_TYPE]
-        if types and types.isdisjoint([kinds] if isinstance(kinds, str) else kinds):
-            continue  # of another kind: neither a match nor near one
-        admitted = admit_static(schema, document)
-        entry: dict[str, Any] = {"seq": event.seq, "event": document, "at": instant(event.arrival_us)}
-        if not bound.operators:  # an explanation takes far longer than an answer, and few are shown
-            is_match = evaluate(bound, admitted)
-            if is_match and len(matches) >= _SHOWN_MATCHES:
-                matches.append(entry)
-                continue
-            if not is_match and len(misses) >= _SHOWN_MISSES:
-                continue
-        told = entry["told"] = broker.operators.explain(bound, admitted)
-        if told.matched and event.seq > found.seq:
-            matches.append(entry)
-        elif len(told.changes) == 1 and len(misses) < _SHOWN_MISSES:
-            misses.append(entry)
-    return matches, misses
-
-
-def _spark(matches: list[Any]) -> list[int]:
-    """Return how many of the last matches fall into each of twenty stretches of the log, oldest first."""
-    if not matches:
+def _spark(seqs: list[int]) -> list[int]:
+    """Return how many of the last matches, newest first, fall into each of twenty stretches of the log, oldest first."""
+    if not seqs:
         return []
-    newest, oldest = matches[0]["seq"], matches[-1]["seq"]
+    newest, oldest = seqs[0], seqs[-1]
     counts = [0] * 20
-    for one in matches:
-        counts[min(19, 20 * (one["seq"] - oldest) // max(1, newest - oldest + 1))] += 1
+    for seq in seqs:
+        counts[min(19, 20 * (seq - oldest) // max(1, newest - oldest + 1))] += 1
     return counts
 
 
@@ -270,7 +216,9 @@ async def explain_event(visit: Visit) -> Response:
     found = await subscribing.find(visit.service, visit.principal, visit.request.path_params["id"])
     try:
         event = decode(visit.text("event"))
-        told: Any = await asyncio.to_thread(drafts.explain_expression, visit.service.broker, found.text, event)
+        told: Any = await asyncio.to_thread(
+            visit.service.broker.explain_event, event, found.id, owner=visit.principal.name
+        )
         return visit.page("_explained.html", told=told, error="")
     except TocsinError as error:
         return visit.page("_explained.html", 422, told=None, error=str(error))

@@ -29,6 +29,11 @@ function arrival(told) {
     list.append(pair);
   }
   line.append(head, list);
+  if (told.bindings && told.bindings.length) {
+    const each = (one) => Object.entries(one).map(([name, value]) => "?" + name + " = " + shown(value)).join(", ");
+    const more = told.bindings.length > 5 ? "; …" : ".";
+    line.append(element("p", "With " + told.bindings.slice(0, 5).map(each).join("; ") + more, { class: "bindings" }));
+  }
   return line;
 }
 for (const feed of document.querySelectorAll("[data-live]")) {

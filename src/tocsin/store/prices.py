@@ -1,0 +1,15 @@
+"""Prices: about how many bytes of memory a subscription takes, known from its stored form alone.
+
+Measured on conditions of one to 6,000 constants: a few hundred bytes for being there, and about 200 for each constant.
+An estimate, and the same one whenever it is asked for, so that quotas in this unit are exact.
+"""
+
+from __future__ import annotations
+
+THERE = 256
+CONSTANT = 200
+
+
+def price_of(tree: bytes) -> int:
+    """Return the price of a subscription in bytes, by its JSON tree; commas stand for constants."""
+    return THERE + len(tree) + CONSTANT * tree.count(b",")

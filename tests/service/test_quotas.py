@@ -1,0 +1,93 @@
+"""Quotas: exact under concurrency, by number and by size; and bulk requests with something wrong are refused soon."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.service.world import World, play
+from tocsin.broker import expression_batches
+from tocsin.broker.expressions import prepare
+from tocsin.store.check import check
+
+CAR = "car where price < 100"
+NDJSON = {"content-type": "application/x-ndjson"}
+
+
+@pytest.mark.parametrize("by_account", [False, True])
+def test_quota_is_exact_under_concurrent_requests(tmp_path: Path, by_account: bool) -> None:
+    async def scenario(world: World) -> None:
+        if by_account:
+            body = {"quotas": {"subscriptions": 10}}
+            assert (await world.client("admin").patch("/v1/accounts/ada", json=body)).status_code == 200
+        ada = world.client("ada")
+        answers = await asyncio.gather(*(ada.post("/v1/subscriptions", json={"text": CAR}) for _ in range(60)))
+        codes = [one.status_code for one in answers]
+        most = 10 if by_account else 60
+        assert codes.count(201) == most
+        assert len(world.broker.subscriptions("ada")) == most
+
+    play(tmp_path, scenario, threads=64)
+
+
+def test_quota_counts_what_subscriptions_take_not_only_how_many(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        quotas = {"subscription_bytes": 3_000_000}
+        assert (await world.client("admin").patch("/v1/accounts/ada", json={"quotas": quotas})).status_code == 200
+        ada = world.client("ada")
+        large = f"car where price in ({', '.join(map(str, range(6000)))})"
+        first = await world.subscribe("ada", large)
+        await world.subscribe("ada", large)
+        answers = await asyncio.gather(*(ada.post("/v1/subscriptions", json={"text": large}) for _ in range(20)))
+        assert {one.status_code for one in answers} == {429}
+        assert "bytes" in answers[0].json()["detail"]
+        used = (await ada.get("/v1/account")).json()["used"]
+        assert used["subscriptions"] == 2
+        assert 2_000_000 < used["subscription_bytes"] < 3_000_000
+        small = await world.subscribe("ada")
+        replaced = await ada.put(f"/v1/subscriptions/{small['id']}", json={"text": large})
+        assert replaced.status_code == 429
+        for step in ("pause", "resume", "pause"):
+            assert (await ada.post(f"/v1/subscriptions/{first['id']}/{step}")).status_code == 200
+        assert (await ada.post("/v1/subscriptions", json={"text": large})).status_code == 429  # paused ones count
+        assert (await ada.delete(f"/v1/subscriptions/{first['id']}")).status_code == 200
+        await world.subscribe("ada", large)
+        assert check(world.broker.store) == []
+
+    play(tmp_path, scenario)
+
+
+def test_bulk_with_a_wrong_last_line_is_refused_before_all_are_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[object] = []
+
+    def counted(*args: object, **more: object) -> object:
+        judged.append(args[0])
+        return prepare(*args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(expression_batches, "prepare", counted)
+
+    async def scenario(world: World) -> None:
+        ada = world.client("ada")
+
+        async def send(texts: list[str]) -> tuple[int, list[int]]:
+            judged.clear()
+            body = "\n".join(json.dumps({"text": text}) for text in texts)
+            answer = await ada.post("/v1/subscriptions/bulk", content=body, headers=NDJSON)
+            return answer.status_code, [one["line"] for one in answer.json().get("errors", [])]
+
+        good = [f"car where price < {at}" for at in range(1000)]
+        assert await send([*good, "car where prise < 1"]) == (422, [1001])
+        assert len(judged) < 50
+        assert await send([*good[:400], "car where", *good[400:]]) == (422, [401])
+        assert len(judged) == 1001  # each once
+        assert await send(["car where"] * 1000) == (422, list(range(1, 1001, 33))[:31] + [1000])
+        assert len(judged) < 50
+        assert (await send(["car where", "car", "boat"])) == (422, [1, 3])
+        assert world.broker.subscriptions("ada") == []
+
+    play(tmp_path, scenario)
