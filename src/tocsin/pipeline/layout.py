@@ -135,6 +135,11 @@ def transported(events: DataFrame, layout: Layout) -> list[Column]:
 _MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 
 
+def numbered_columns(rows: DataFrame) -> DataFrame:
+    """Return the rows with numbers for names of columns: mapInArrow takes a dot in a name for a field."""
+    return rows.toDF(*(f"c{at}" for at in range(len(rows.columns))))
+
+
 def quoted(name: str) -> str:
     """Return the name of a column as Spark's expressions have it, whatever its letters."""
     return "`" + name.replace("`", "``") + "`"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, ParamSpec
 
 from tocsin.errors import NotSupported, SchemaError
 from tocsin.pipeline.given_subscriptions import reference_of
-from tocsin.pipeline.layout import Layout, choose_layout, quoted, transported
+from tocsin.pipeline.layout import Layout, choose_layout, numbered_columns, quoted, transported
 from tocsin.pipeline.match_batches import (
     BATCH_TIME,
     MATCHES,
@@ -49,7 +49,8 @@ class PreparedMatch:
     events: DataFrame
     function: MatchBatches
     partitioning: Partitioning
-    output: Output  # of match(); workers may tell more
+    output: Output  # of match()
+    told: StructType  # what workers tell, which may be more
 
 
 def prepare_match(
@@ -130,9 +131,9 @@ def prepare_match(
         rows = rows.withColumn(BATCH_TIME, current_timestamp())
     rows, of_workers = _divided(rows, out, partitioning)
     function = MatchBatches(
-        reference, dumps(known, "json"), layout, of_workers, seq, arrival, bool(partitioning.shards)
+        reference, dumps(known, "json"), layout, of_workers, seq, arrival, bool(partitioning.shards), tuple(rows.columns)
     )  # fmt: skip
-    return PreparedMatch(rows, function, partitioning, out)
+    return PreparedMatch(numbered_columns(rows), function, partitioning, out, _output_schema(rows, of_workers))
 
 
 def _as_dataframe(prepare: Callable[_P, PreparedMatch]) -> Callable[_P, DataFrame]:
@@ -141,8 +142,7 @@ def _as_dataframe(prepare: Callable[_P, PreparedMatch]) -> Callable[_P, DataFram
     @wraps(prepare)
     def match(*arguments: _P.args, **options: _P.kwargs) -> DataFrame:
         prepared = prepare(*arguments, **options)
-        told = _output_schema(prepared.events, prepared.function.output)
-        matched = prepared.events.mapInArrow(prepared.function, told)
+        matched = prepared.events.mapInArrow(prepared.function, prepared.told)
         matched = _gathered(matched, prepared.output, prepared.partitioning)
         setattr(matched, _EXPLANATION, prepared.partitioning)
         matched.explain_match = lambda: explain_match(matched)  # type: ignore[attr-defined]

@@ -92,13 +92,12 @@ class MatchBatches:
     seq: str | None = None
     arrival: str | None = None
     sharded: bool = False
+    columns: tuple[str, ...] | None = None  # the names of the input's columns, where Spark has others
     tells_invalid: bool = True
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema = schema_of(self.schema)
-        for batch in batches:
-            if not batch.num_rows:
-                continue
+        for batch in filter(len, named(batches, self.columns)):
             for shard, part in self._by_shard(batch):
                 index = open_index(self.index, shard, self._time_us(part))
                 # What is no event is told by the first shard alone.
@@ -124,7 +123,7 @@ class MatchBatches:
         import pyarrow as pa
 
         schema = schema_of(self.schema)
-        for batch in filter(len, batches):
+        for batch in filter(len, named(batches, self.columns)):
             index = open_index(self.index, None, self._time_us(batch))
             admission = self._admitted(batch, schema, index)
             if len(admission.rows) == batch.num_rows:
@@ -348,7 +347,7 @@ class ValidateBatches:
 
     schema: str
     layout: Layout
-    kept: tuple[str, ...]
+    columns: tuple[str, ...]  # the names of the input's columns: Spark has others
     operators: str | None = None
     programs: str | None = None
 
@@ -357,11 +356,16 @@ class ValidateBatches:
 
         schema = schema_of(self.schema)
         analysis = Analysis(schema, open_programs(self.programs), open_registry(self.operators))
-        for batch in batches:
+        for batch in named(batches, self.columns):
             rejected = admit_batch(batch, schema, self.layout, analysis.analyse).rejected
-            columns = {name: batch.column(name) for name in self.kept}
+            columns = {name: batch.column(name) for name in self.columns}
             columns[INVALID] = rejection_texts(rejected, batch.num_rows)
             yield pa.RecordBatch.from_pydict(columns)
+
+
+def named(batches: Iterator[pa.RecordBatch], columns: tuple[str, ...] | None) -> Iterator[pa.RecordBatch]:
+    """Yield batches with these names of columns."""
+    return batches if columns is None else (batch.rename_columns(list(columns)) for batch in batches)
 
 
 _schemas: dict[str, Schema] = {}

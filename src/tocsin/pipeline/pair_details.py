@@ -25,13 +25,11 @@ class PairDetails:
 
     def learn(self, inquiry: Inquiry, rows: Longs, lists: MatchLists) -> None:
         """Take over what was found out of events that are these rows of the batch, and matched these lists."""
-        for at, id in {**inquiry.bindings, **inquiry.computed}:
-            (self.matches[int(rows[at]), id],) = inquiry.matches(at, [id])
-        failing = sorted({at for at, _ in inquiry.failures})
-        for at in failing:
-            matched = set(lists.ids_of(at))
-            found = sorted(inquiry.failed(at, matched), key=lambda one: str(one.id))
-            self.failures.update(((int(rows[at]), one.id), one.reason) for one in found)
+        for at in sorted(inquiry.events):
+            row, ids = int(rows[at]), lists.ids_of(at)
+            self.matches.update(((row, one.id), one) for one in inquiry.matches(at, ids))
+            failed = sorted(inquiry.failed(at, set(ids)), key=lambda one: str(one.id))
+            self.failures.update(((row, one.id), one.reason) for one in failed)
 
     def fail(self) -> None:
         """Raise TocsinError where something failed."""

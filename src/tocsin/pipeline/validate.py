@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tocsin.pipeline.given_subscriptions import named_operators, named_programs
-from tocsin.pipeline.layout import choose_layout, quoted, transported
+from tocsin.pipeline.layout import choose_layout, numbered_columns, quoted, transported
 from tocsin.pipeline.match_batches import INVALID, ValidateBatches
 from tocsin.schema import Schema
 from tocsin.schema.files import dumps, load
@@ -55,7 +55,7 @@ def validate(
     kept = tuple(events.columns)
     fields = [StructField(name, prepared.schema[name].dataType, True) for name in kept]
     out = StructType([*fields, StructField(INVALID, StringType(), True)])
-    judged = prepared.mapInArrow(
+    judged = numbered_columns(prepared).mapInArrow(
         ValidateBatches(dumps(known, "json"), layout, kept, named_operators(operators), named_programs(programs)), out
     )
     for name in renamed:  # VARIANT went to the workers as JSON text
