@@ -275,7 +275,7 @@ def test_what_is_wrong_is_said_by_the_driver(spark: SparkSession, tmp_path: Path
 
     with pytest.raises(ParseError, match="no operator"):
         tried("flies()")
-    with pytest.raises(NotSupported, match="not pure"):
+    with pytest.raises(ParseError, match="not pure"):
         tried("rings()", operators=f"{__name__}:impure_operators")
     with pytest.raises(NotSupported, match="does not lead to"):
         tried("rings()", operators="tocsin.operators:nothing")

@@ -12,20 +12,21 @@ import atexit
 import logging
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tocsin.errors import FileError, NotSupported, ParseError, TocsinError
+from tocsin.errors import BindError, FileError, NotSupported, ParseError, TocsinError
+from tocsin.language.syntax import OperatorCall
 from tocsin.offers.program_files import open_programs
 from tocsin.operators.registries import INSTALLED, open_registry
 from tocsin.operators.registry import Registry
 from tocsin.pipeline.open_index import IndexReference
 from tocsin.pipeline.subscription_folder import Bad, is_folder, read_manifest, read_schema, write_folder
-from tocsin.schema import Schema
+from tocsin.schema import Schema, ViewAttribute
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,6 +51,7 @@ def reference_of(
 
     Operators and programs go by name, since every worker makes its own.
     """
+    names = named_operators(operators), named_programs(programs)
     registry = open_registry(operators)
     if isinstance(subscriptions, str | Path):
         reference, known = _named(subscriptions, schema, follow=follow)
@@ -59,13 +61,13 @@ def reference_of(
         place, known = Path(folder or _temporary_folder()), schema
         given = documents_of(subscriptions)
         skipped = write_folder(
-            place, given, schema, mode="replace", bad=bad, operators=registry, documents=documents
+            place, given, schema, mode="replace", bad=bad, operators=_Pure(registry), documents=documents
         )  # fmt: skip
         if skipped:
             listed = "\n".join(map(str, skipped[:SHOWN]))
             log.warning("%d subscriptions are left out:\n%s", len(skipped), listed)
         reference = _at(str(place), follow=follow)
-    reference = replace(reference, operators=named_operators(operators), programs=named_programs(programs))
+    reference = replace(reference, operators=names[0], programs=names[1])
     _check_operators(reference, registry)
     return reference, known
 
@@ -92,6 +94,20 @@ def named_operators(operators: str | Path | None) -> str | None:
             "operators go to the workers by name: 'installed', a settings file, or package.module:function"
         )
     return str(Path(operators).resolve()) if Path(operators).exists() else str(operators)
+
+
+class _Pure:
+    """Operators of which only pure ones can be called, since Spark may run a task again."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self.variable_domains, self.solutions = registry.variable_domains, registry.solutions
+
+    def bind_call(self, call: OperatorCall, attributes: Mapping[str, ViewAttribute]) -> OperatorCall:
+        bound = self._registry.bind_call(call, attributes)
+        if not self._registry.get(call.name).pure:
+            raise BindError(f"the operator {call.name} is not pure, and Spark may run a task again", span=call.span)
+        return bound
 
 
 def _check_operators(reference: IndexReference, registry: Registry) -> None:
