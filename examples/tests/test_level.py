@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.demo import house as houses
-from tocsin.demo.house import House
+from tocsin_examples import house as houses
+from tocsin_examples.house import House
 
 
 def test_members_come_and_go_and_their_number_stays_level(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
