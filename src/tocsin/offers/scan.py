@@ -200,6 +200,8 @@ class _Batch:
             requests.ask(np.flatnonzero(absent), k.NO_COLUMN, hull.optional.ctypes.data, 0)
         here = least >= 0
         if hull.is_equality:
+            if hull.least_low == hull.greatest_low:  # what all rows ask
+                here &= (least > hull.least_low) | (greatest < hull.least_low)
             if (chosen := np.flatnonzero(here)).size:
                 requests.ask(chosen, self.index.number("low", column), least[chosen], greatest[chosen])
             return
