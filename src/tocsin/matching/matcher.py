@@ -190,7 +190,9 @@ class Matcher(Engine):
 
     def match(self, event: RawEvent, *, seq: int | None = None, arrival: int | None = None) -> list[SubscriptionId]:
         """Return the ids that the event satisfies; as of a seq and an arrival time (microseconds), where given."""
-        found: list[SubscriptionId] = self.match_array(event, seq=seq, arrival=arrival).tolist()
+        plain = type(event) is dict and seq is None and arrival is None
+        ids = self.match_raw(event) if plain else self.match_array(event, seq=seq, arrival=arrival)  # type: ignore[arg-type]
+        found: list[SubscriptionId] = ids.tolist()
         return found
 
     def find(
@@ -228,7 +230,7 @@ class Matcher(Engine):
         found: list[npt.NDArray[Any]] = []
         _, readers, dictionary = self._current()
         for reader in readers:
-            batch = reader.tier.encoder.encode_one(event, *as_of)
+            batch = reader.tier.encoder.encode_one(event, *as_of, source=source)
             found.append(reader.ids(reader.matcher().match_one(batch, reader.decider(source, inquiry))))
         ids = found[0] if len(found) == 1 else np.concatenate(found) if found else _NOTHING
         if dictionary is not None:
@@ -236,6 +238,25 @@ class Matcher(Engine):
         self.work.events += 1
         self.work.matches += len(ids)
         return ids
+
+    def match_raw(self, raw: dict[str, Any]) -> npt.NDArray[Any]:
+        """Return what `match_array` returns for the event that `raw` (JSON-like) describes; raises EventRejected.
+
+        Events of a shape that was met before are coded without being admitted one attribute after the other.
+        """
+        read = self._current()
+        found = []
+        for reader in read.readers if not is_offer(raw) else ():
+            ids = reader.match_raw(raw)
+            if ids is None:
+                return self.match_array(raw)
+            found.append(ids)
+        if not found:
+            return self.match_array(raw)
+        ids = found[0] if len(found) == 1 else np.concatenate(found)
+        self.work.events += 1
+        self.work.matches += len(ids)
+        return ids if read.dictionary is None else read.dictionary.take(ids)
 
     def match_batch(self, events: Sequence[RawEvent]) -> list[list[SubscriptionId]]:
         """Return the ids that each event satisfies."""
