@@ -1,10 +1,11 @@
-"""Symmetric matching: offers with two rules and a dynamic attribute against many subscribers with five properties.
+"""Offers with two rules and a computed attribute, against many subscriptions with five properties.
 
-    python -m benchmarks.symmetric --sizes 100000,1000000
+    python -m benchmarks.offers --sizes 100000,1000000
 
-The matchmaker, offer by offer and in batches, against (a) the naive two-sided loop, which is the definition, (b) DuckDB over
-one row per subscriber, and (c) itself without rule indexes and without cache; then the cache of program results at several
-hit rates. Answers are compared before anything is timed. Raw times go to results/symmetric.jsonl; `--report` makes the plot and table of docs/symmetric.md.
+OfferScan, offer by offer and in batches, against (a) the definition, pair by pair, (b) DuckDB over one row per subscription,
+in every formulation that we know, and (c) itself with a program that is a Python callable, and with a formula of its own for
+each offer; then the cache of program results at several hit rates. Answers are compared before anything is timed. Raw times
+go to results/offers.jsonl; `--report` makes the picture and table of docs/offers.md.
 """
 
 from __future__ import annotations
@@ -19,23 +20,54 @@ from typing import Any
 
 import msgspec
 
+from benchmarks.offers_duck import BATCHES, Duck
+from benchmarks.offers_world import SCHEMA, offers, programs, subscribers
 from benchmarks.results import store, stored
-from benchmarks.symmetric_duck import BATCHES, Duck
-from benchmarks.symmetric_world import SCHEMA, offers, programs, subscribers
+from tocsin.compile.bulk import load_bulk
+from tocsin.index.subscription_index import SubscriptionIndex
+from tocsin.language.documents import read_lines
 from tocsin.language.formula import FLOAT, INT
-from tocsin.symmetric import Matchmaker, Program, ProgramCache, Programs, decide, load_subscribers
-from tocsin.symmetric.batch import Batches
-from tocsin.symmetric.load import Loader
-from tocsin.symmetric.stages import Stages
+from tocsin.language.semantics import decide
+from tocsin.offers import Analysis, Program, ProgramCache, Programs
+from tocsin.offers.scan import OfferScan
+from tocsin.offers.survivors import Candidates
+
+Document = dict[str, Any]
+BATCH_TURNS = 15
+NAMES = (
+    "single", "batch", "batch_analysed", "batch_one_core", "batch_formulas", "callable", "callable_uncached",
+    "duckdb", "duckdb_clustered", *(f"duckdb_{name}" for name in BATCHES), "definition",
+)  # fmt: skip
 
 
-def filled(size: int, **options: Any) -> Matchmaker:
-    """Return a matchmaker with the subscribers."""
-    matchmaker = Matchmaker(SCHEMA, programs=programs(), **options)
-    encode = msgspec.json.Encoder().encode
-    bad = load_subscribers(matchmaker, (encode(document) for document in subscribers(size)))
-    assert not bad, bad[0]
-    return matchmaker
+class Market:
+    """Subscriptions in one tier, and the programs of publishers."""
+
+    def __init__(self, size: int) -> None:
+        encode = msgspec.json.Encoder().encode
+        self.lines = [encode(document) for document in subscribers(size)]
+        start = time.perf_counter()
+        loaded = load_bulk(self.lines, SCHEMA)
+        assert not loaded.errors, loaded.errors[0]
+        self.index = SubscriptionIndex(SCHEMA)
+        self.index.add_table(loaded.table)
+        (self.tier,) = self.index.tiers()
+        self.load_seconds = time.perf_counter() - start
+        self.analysis = Analysis(SCHEMA, programs())
+        self.scan = OfferScan(self.tier, SCHEMA)
+
+    def batch(self, documents: list[Document], threads: int = 1) -> Candidates:
+        """Return the candidates, which are the matches: no subscription has checks."""
+        return self.scan.find([self.analysis.analyse(one) for one in documents], threads=threads)
+
+    def single(self, document: Document) -> Candidates:
+        return self.batch([document])
+
+
+def told(found: Candidates) -> list[tuple[int, int, float]]:
+    """Return offer, id (which is the number here) and price of each match."""
+    assert not found.failure.any()
+    return sorted(zip(found.offer.tolist(), found.number.tolist(), found.computed["price"].to_list(), strict=True))
 
 
 def seconds_each(work: Callable[[Any], Any], items: list[Any]) -> list[float]:
@@ -45,6 +77,13 @@ def seconds_each(work: Callable[[Any], Any], items: list[Any]) -> list[float]:
         work(item)
         times.append(time.perf_counter() - start)
     return times
+
+
+def share(work: Callable[[Any], Any], batch: list[Any]) -> float:
+    """Return an offer's share of the seconds that a batch takes."""
+    start = time.perf_counter()
+    work(batch)
+    return (time.perf_counter() - start) / len(batch)
 
 
 def price(age: int, years_ncd: int) -> float:
@@ -60,74 +99,59 @@ def callables(cache: ProgramCache) -> Programs:
 def measure(size: int, events: int, naive_events: int, threads: int) -> None:
     """Measure everything at one size and store it."""
     asked, fresh = offers(events), offers(events, seed=3)  # the timed offers' texts were never seen before
-    start = time.perf_counter()
-    matchmaker = filled(size)
-    load_seconds = time.perf_counter() - start
-    duck = Duck(size)
-    check(matchmaker, duck, asked)
-    figures: dict[str, Any] = {"subscribers": size, "events": events, "load_seconds": load_seconds, "threads": threads}
-    figures["naive"] = measure_naive(matchmaker, asked[:naive_events])
-    figures["match"] = seconds_each(matchmaker.match, fresh)
-    figures["rules_first"] = matchmaker.work.rules_first / matchmaker.work.offers
-    figures["matches"] = matchmaker.work.matches / matchmaker.work.offers
+    market, duck = Market(size), Duck(size)
+    check(market, duck, asked)
+    figures: dict[str, Any] = {"subscriptions": size, "events": events, "threads": threads}
+    figures["load_seconds"] = market.load_seconds
+    figures["definition"] = measure_definition(market, asked[:naive_events])
+    figures["single"] = seconds_each(market.single, fresh)
+    figures["matches"] = len(market.batch(fresh)) / events
     batches = [offers(events, seed=seed) for seed in range(10, 10 + BATCH_TURNS)]
-    figures["match_all"] = [share(lambda one: matchmaker.match_all(one, threads=threads), one) for one in batches]
-    analysed = [[matchmaker.analyse(one) for one in offers(events, seed=40 + turn)] for turn in range(BATCH_TURNS)]
-    figures["match_all_analysed"] = [
-        share(lambda one: matchmaker.match_all(one, threads=threads), one) for one in analysed
-    ]
-    figures["match_all_one_core"] = [share(matchmaker.match_all, one) for one in analysed]
-    figures["match_all_formulas"] = measure_formulas(matchmaker, events, threads)
+    analysed = [[market.analysis.analyse(one) for one in offers(events, seed=40 + at)] for at in range(BATCH_TURNS)]
+    for name in ("batch", "batch_analysed", "batch_one_core", *(f"duckdb_{name}" for name in BATCHES)):
+        figures[name] = []
+    for one, ready in zip(
+        batches, analysed, strict=True
+    ):  # by turns, so that who else uses the machine meets all alike
+        figures["batch"].append(share(lambda each: market.batch(each, threads), one))
+        figures["batch_analysed"].append(share(lambda each: market.scan.find(each, threads=threads), ready))
+        figures["batch_one_core"].append(share(market.scan.find, ready))
+        duck.prepare(one)
+        for name in BATCHES:
+            figures[f"duckdb_{name}"].append(share(lambda _, name=name: duck.match_batch(name), one))
+    figures["batch_formulas"] = measure_formulas(market, events, threads)
     figures["duckdb"] = seconds_each(duck.match, fresh)
     figures["duckdb_clustered"] = seconds_each(duck.match_clustered, fresh)
-    for name in BATCHES:
-        figures[f"duckdb_{name}"] = []
-        for one in batches:
-            duck.prepare(one)
-            figures[f"duckdb_{name}"].append(share(lambda _, name=name: duck.match_batch(name), one))
-    figures["callable"] = measure_callable(matchmaker, callables(ProgramCache()), fresh, rule_indexes=True)
-    figures["unindexed"] = measure_callable(matchmaker, programs(), fresh, rule_indexes=False)
-    figures["callable_bare"] = measure_callable(matchmaker, callables(ProgramCache(0, 0)), fresh, rule_indexes=False)
-    store("symmetric", {"kind": "batches", **figures})
+    figures["callable"] = measure_callable(market, callables(ProgramCache()), fresh)
+    figures["callable_uncached"] = measure_callable(market, callables(ProgramCache(0, 0)), fresh)
+    store("offers", {"kind": "batches", **figures})
     print(size, {name: f"{1e3 * statistics.median(figures[name]):.4f} ms" for name in NAMES if figures[name]})
-    print(f"load {load_seconds:.1f} s, {figures['matches']:.0f} matches an offer", flush=True)
+    best = min(statistics.median(figures[f"duckdb_{name}"]) for name in BATCHES)
+    ratio = best / min(statistics.median(figures[name]) for name in ("batch_analysed", "batch_one_core"))
+    print(
+        f"load {market.load_seconds:.1f} s, {figures['matches']:.0f} matches an offer, {ratio:.1f} x DuckDB", flush=True
+    )
 
 
-BATCH_TURNS = 15
-NAMES = (
-    "match", "match_all", "match_all_analysed", "match_all_one_core", "match_all_formulas", "unindexed", "callable",
-    "callable_bare", "duckdb", "duckdb_clustered", *(f"duckdb_{name}" for name in BATCHES), "naive",
-)  # fmt: skip
-
-
-def check(matchmaker: Matchmaker, duck: Duck, asked: list[dict[str, Any]]) -> None:
+def check(market: Market, duck: Duck, asked: list[Document]) -> None:
     """Build the indexes, and compare the answers."""
     wanted = []
     for at, offer in enumerate(asked):
-        found = {match.id: match.values["price"] for match in matchmaker.match(offer).notifications()}
-        wanted += [(at, id, price) for id, price in found.items()]
+        found = told(market.single(offer))
+        wanted += [(at, id, price) for _, id, price in found]
         for answer in (duck.match(offer), duck.match_clustered(offer)):
-            assert found == dict(zip(answer["id"].tolist(), answer["computed"].tolist(), strict=True)), offer
-    wanted.sort()
+            pairs = zip(answer["id"].tolist(), answer["computed"].tolist(), strict=True)
+            assert [(0, *pair) for pair in sorted(pairs)] == found, offer
     for _ in range(10):  # by then the values of the program are kept
-        together = matchmaker.match_all(asked)
-    told = [(at, one.id, one.values["price"]) for at, each in enumerate(together) for one in each.notifications()]
-    assert sorted(told) == wanted
+        assert told(market.batch(asked)) == sorted(wanted)
     duck.prepare(asked)
     for name in BATCHES:
         answer = duck.match_batch(name)
         pairs = zip(answer["number"].tolist(), answer["id"].tolist(), answer["computed"].tolist(), strict=True)
-        assert sorted(pairs) == wanted, name
+        assert sorted(pairs) == sorted(wanted), name
 
 
-def share(work: Callable[[list[Any]], Any], batch: list[Any]) -> float:
-    """Return an offer's share of the seconds that a batch takes."""
-    start = time.perf_counter()
-    work(batch)
-    return (time.perf_counter() - start) / len(batch)
-
-
-def measure_formulas(matchmaker: Matchmaker, events: int, threads: int) -> list[float]:
+def measure_formulas(market: Market, events: int, threads: int) -> list[float]:
     """Return the times of analysed batches in which each offer has a formula of its own, so that no values are kept."""
     draw = random.Random(8)
 
@@ -138,34 +162,33 @@ def measure_formulas(matchmaker: Matchmaker, events: int, threads: int) -> list[
     times = []
     for turn in range(BATCH_TURNS):
         batch = [{**one, "dynamic": {"price": formula()}} for one in offers(events, seed=70 + turn)]
-        analysed = [matchmaker.analyse(one) for one in batch]
-        times.append(share(lambda one: matchmaker.match_all(one, threads=threads), analysed))
+        analysed = [market.analysis.analyse(one) for one in batch]
+        times.append(share(lambda one: market.scan.find(one, threads=threads), analysed))
     return times
 
 
-def measure_naive(matchmaker: Matchmaker, asked: list[dict[str, Any]]) -> list[float]:
+def measure_definition(market: Market, asked: list[Document]) -> list[float]:
     """Return how long the definition takes, pair by pair."""
-    held = list(matchmaker.roster) if asked else []
+    held = [pair for pair in read_lines(market.lines, SCHEMA) if isinstance(pair, tuple)] if asked else []
     times = []
-    for offer in asked:
-        analysed = matchmaker.analyse(offer)
+    for document in asked:
+        offer = market.analysis.analyse(document)
         start = time.perf_counter()
-        matched = {one.id for one in held if decide(analysed, one, matchmaker.meeting).matched}
+        matched = {id for id, bound in held if decide(bound, offer).matched}
         times.append(time.perf_counter() - start)
-        assert matched == set(matchmaker.match(offer).ids)
+        assert matched == set(market.single(document).number.tolist())
     return times
 
 
-def measure_callable(
-    filled_one: Matchmaker, registered: Programs, asked: list[dict[str, Any]], *, rule_indexes: bool
-) -> list[float]:
-    """Return the times with other programs, over the subscribers that are there; the first offer builds what is needed."""
-    other = Matchmaker(SCHEMA, programs=registered)
-    other.roster = filled_one.roster
-    other.batches = Batches(Stages(other.meeting, other.roster, rule_indexes=rule_indexes))
-    for offer in offers(10, seed=5):
-        other.match(offer)
-    return seconds_each(other.match, asked)
+def measure_callable(market: Market, registered: Programs, asked: list[Document]) -> list[float]:
+    """Return the times with other programs, an offer at a time; the first offers build what is needed."""
+    analysis, scan = Analysis(SCHEMA, registered), OfferScan(market.tier, SCHEMA)
+
+    def match(document: Document) -> Candidates:
+        return scan.find([analysis.analyse(document)])
+
+    seconds_each(match, offers(10, seed=5))
+    return seconds_each(match, asked)
 
 
 def measure_cache(size: int = 20_000) -> None:
@@ -177,20 +200,18 @@ def measure_cache(size: int = 20_000) -> None:
             pass
         return age + km / 100
 
+    market = Market(size)
+    document = {
+        "event": {"event_type": "insurance", "name": "A", "cover": "Full", "deductible": 500},
+        "dynamic": {"price": "program('slow', age, km)"},
+    }
     for rate in (0.0, 0.5, 0.9, 0.99, 1.0):
         registered = Programs(
             [Program("slow", 1, {"age": INT, "km": INT}, FLOAT, callable=slow, time_limit_seconds=60)],
             cache=ProgramCache(invocations=1_000_000),
         )
-        matchmaker = Matchmaker(SCHEMA, programs=registered)
-        loader = Loader(matchmaker)
-        for document in subscribers(size):
-            matchmaker.add(loader.bind(0, document))
-        offer = {
-            "event": {"name": "A", "cover": "Full", "deductible": 500},
-            "dynamic": {"price": "program('slow', age, km)"},
-        }
-        matchmaker.match(offer)
+        offer = Analysis(SCHEMA, registered).analyse(document)
+        market.scan.find([offer])
         times, hits, asked = [], 0, 0
         for turn in range(3):
             entry = registered.cache._entries["slow"].invocations
@@ -200,11 +221,11 @@ def measure_cache(size: int = 20_000) -> None:
                 del entry[key]
             before = registered.cache.hits, registered.cache.misses
             start = time.perf_counter()
-            matchmaker.match(offer)
+            market.scan.find([offer])
             times.append(time.perf_counter() - start)
             hits += registered.cache.hits - before[0]
             asked += registered.cache.hits + registered.cache.misses - sum(before)
-        store("symmetric", {"kind": "cache", "rate": rate, "hit_rate": hits / asked, "seconds": times})
+        store("offers", {"kind": "cache", "rate": rate, "hit_rate": hits / asked, "seconds": times})
         print(f"hit rate {hits / asked:.2f}: {1e3 * statistics.median(times):.1f} ms", flush=True)
 
 
@@ -215,19 +236,10 @@ def report() -> None:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    lines = list(stored("symmetric"))
-    match = {line["subscribers"]: line for line in lines if line["kind"] == "batches"}
+    lines = list(stored("offers"))
+    match = {line["subscriptions"]: line for line in lines if line["kind"] == "batches"}
     cache = {line["rate"]: line for line in lines if line["kind"] == "cache"}
-    shown = (
-        "match",
-        "match_all",
-        "match_all_analysed",
-        "unindexed",
-        "callable_bare",
-        "duckdb",
-        "duckdb_clustered",
-        "naive",
-    )
+    shown = ("single", "batch", "batch_analysed", "callable_uncached", "duckdb", "duckdb_clustered", "definition")
     for line in match.values():  # the best of DuckDB's batches
         line["duckdb_batch"] = min((line[f"duckdb_{name}"] for name in BATCHES), key=statistics.median)
     with mpl.rc_context({"svg.hashsalt": "tocsin", "svg.fonttype": "none", "font.size": 9}):
@@ -236,16 +248,16 @@ def report() -> None:
             points = [(size, 1 / statistics.median(line[name])) for size, line in sorted(match.items()) if line[name]]
             if points:
                 left.plot(*zip(*points, strict=True), marker="o", label=name.replace("_", ", "))
-        left.set(xscale="log", yscale="log", xlabel="subscribers", ylabel="offers a second")
+        left.set(xscale="log", yscale="log", xlabel="subscriptions", ylabel="offers a second")
         left.legend(fontsize=6)
         points = [(line["hit_rate"], 1e3 * statistics.median(line["seconds"])) for _, line in sorted(cache.items())]
         if points:
             right.plot(*zip(*points, strict=True), marker="o")
         right.set(xlabel="hit rate of the cache", ylabel="milliseconds an offer", ylim=(0, None))
         figure.tight_layout()
-        path = Path(__file__).parent.parent / "docs" / "symmetric.svg"
+        path = Path(__file__).parent.parent / "docs" / "offers.svg"
         figure.savefig(path, format="svg", metadata={"Date": None})
-    print("| | " + " | ".join(f"{size:,} subscribers" for size in sorted(match)) + " |")
+    print("| | " + " | ".join(f"{size:,} subscriptions" for size in sorted(match)) + " |")
     for name in NAMES:
         row = [
             f"{1e3 * statistics.median(line[name]):,.3g} ms" if line[name] else "" for _, line in sorted(match.items())

@@ -5,22 +5,26 @@ from __future__ import annotations
 import random as stdlib_random
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.offers.worlds import MARKET, Random, programs, random_offer, random_subscription
+from tocsin.compile.bulk import load_bulk
 from tocsin.compile.normalise import normalise
 from tocsin.errors import EventRejected, LanguageError
 from tocsin.index.layout import Section
 from tocsin.index.subscription_index import Lifetime, SubscriptionIndex
 from tocsin.index.tier import Tier
 from tocsin.language import BoundSubscription, bind
+from tocsin.language.documents import read_lines
 from tocsin.language.offer import Offer
 from tocsin.language.semantics import Verdict, decide
 from tocsin.offers import Analysis
-from tocsin.offers.scan import Candidates, OfferScan
+from tocsin.offers.scan import OfferScan
+from tocsin.offers.survivors import Candidates
 
 Answer = tuple[str | None, dict[str, Any]]  # why it failed (None: it matched), and the computed values
 
@@ -236,3 +240,63 @@ def test_threads_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(one)
     assert np.array_equal(one.offer, two.offer)
     assert np.array_equal(one.row, two.row)
+
+
+MANY_OFFERS: list[dict[str, Any]] = [
+    {
+        "event": {"kind": "w", "count": 20},
+        "rules": ["age between 20 and 60", "budget >= 400.5"],
+        "dynamic": {"price": "years * 4"},
+    },
+    {"event": {"kind": "x", "count": 5}, "rules": ["city = 'c'"], "dynamic": {"price": "years * 4"}},
+    {"event": {"kind": "y"}, "rules": ["budget < 700"], "dynamic": {"price": "100 / (age - 40)"}},
+    {"event": {"kind": "z", "count": 3}, "rules": ["years >= 1"], "dynamic": {"price": "years * 2 + count"}},
+    {"event": {"kind": "z", "count": 3}, "rules": ["years >= 1"], "dynamic": {"price": "years * 3 + count"}},
+    {"event": {"kind": "z", "count": 3, "price": 2.5}, "rules": ["city != 'b' or age > 80"]},
+]
+
+
+def many(size: int) -> list[bytes]:
+    """Return subscriptions in the bulk form, some without a property or a bound."""
+    random = stdlib_random.Random(7)
+    lines = []
+    for id in range(size):
+        predicates = [["kind", "=", random.choice("xyzw")], ["count", "<=", random.randrange(50)]]
+        predicates.append(["price", "<=", random.randrange(100)])
+        given: dict[str, Any] = {"age": random.randrange(90), "years": random.randrange(1, 30)}
+        given |= {"budget": random.random() * 1000, "city": random.choice("abcdefgh")}
+        del given[random.choice(list(given))]
+        chosen = random.sample(predicates, random.choice([2, 3]))
+        lines.append(msgspec.json.encode({"id": id, "event_types": ["offer"], "predicates": chosen, "with": given}))
+    return lines
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_many_blocks_full_buffers_and_what_is_kept(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tocsin.offers.scan._FIRST_ROWS", 8_192)
+    monkeypatch.setattr("tocsin.offers.scan._ROW_SHARE", 10**9)
+    monkeypatch.setattr("tocsin.offers.scan._WORTH_A_THREAD", 0)
+    lines = many(17_000)
+    loaded = load_bulk(lines, MARKET)
+    assert not loaded.errors
+    index = SubscriptionIndex(MARKET)
+    index.add_table(loaded.table)
+    for gone in range(0, 17_000, 40):
+        index.remove(gone)
+    (tier,) = index.tiers()
+    scan = OfferScan(tier, MARKET)
+    analysis = Analysis(MARKET)
+    asked = [analysis.analyse(document) for document in MANY_OFFERS]
+    looked_at = {id: bound for id, bound in read_lines(lines, MARKET) if id % 20 == 1}  # type: ignore[misc]
+    verdicts = {(at, id): wanted(decide(bound, one)) for at, one in enumerate(asked) for id, bound in looked_at.items()}
+    right = {pair: answer for pair, answer in verdicts.items() if answer is not None}
+    for _ in range(6):  # the first ones compute, then what was computed is kept
+        scan.find(asked * 8, threads=threads)
+        found = scan.find(asked, threads=threads)
+        told, _ = answers(tier, found)
+        assert not any(id % 40 == 0 for _, id in told)
+        assert {pair: shown(answer) for pair, answer in told.items() if pair[1] in looked_at} == right
+        assert len(set(found.offer.tolist())) == len(asked)
+    assert scan._index is not None
+    assert any(known.kept for known in scan._index.computing._known)
+    assert len(found.reasons) == 1

@@ -184,8 +184,17 @@ _COMPUTED = {
         "program('wrong', city)",
         "budget * 2 - age",
         "case when city = 'a' then years end",
+        "case when years > 2 then N + budget else count * N end",
+        "N / years - count",
     ],
-    "count": ["program('drawn', years)", "years * 2", "years / 2", "age", "case when price > 3 then 1 else years end"],
+    "count": [
+        "program('drawn', years)",
+        "years * 2",
+        "years / 2",
+        "age",
+        "case when price > 3 then 1 else years end",
+        "years * N + age",
+    ],
     "title": ["city", "case when age > 3 then 'a' else city end"],
     "fee": ["budget", "years * 0.1"],
     "size": ["shirt", "case when years > 2 then 'L' else 'S' end"],
@@ -196,7 +205,8 @@ _COMPUTED = {
 
 def random_offer(random: Random) -> dict[str, Any]:
     """Return an offer with rules about both sides and some computed attributes."""
-    dynamic = {name: random.choice(texts) for name, texts in _COMPUTED.items() if random.random() < 0.25}
+    chosen = {name: random.choice(texts) for name, texts in _COMPUTED.items() if random.random() < 0.25}
+    dynamic = {name: text.replace("N", str(random.choice([1, 2, 40, 0.5]))) for name, text in chosen.items()}
     event: dict[str, Any] = {}
     for name in EVENT:
         if name not in dynamic and random.random() < 0.8:

@@ -52,10 +52,11 @@ REGISTRY = Registry([distanceFrom, mobPattern, locIn, colour])
         ("locIn(3)", "_region of locIn: 3 is not a text"),
         ("distanceFrom(?where, ?x)", "must be a constant, not a variable"),
         ("distanceFrom('Atlantis', ?x)", "there is no place 'Atlantis' on the map"),
-        ("bid where distanceFrom('x', ?y)", "reads the attribute location, which events of type bid do not have"),
+        ("bid where distanceFrom('x', ?y)", "reads the attribute location, which events of these types do not have"),
         ("mobPattern(?x) and locIn(?x)", "?x is numeric elsewhere, and text in locIn(?x)"),
         ("mobPattern(?x) and ?x > 'many'", "numbers"),
-        ("not mobPattern(?x)", "?x has no value here"),
+        ("not (not mobPattern(?x) or not ?x > 3)", "?x has no value here"),
+        ("mobPattern(?x) or not mobPattern(?x)", "?x has a value in another alternative only"),
         ("mobPattern(?x) or ?x > 50", "?x has no value here"),
         ("mobPattern(?x) and (price < 3 or not (locIn('a') and not ?x > ?y))", "?y has no value"),
     ],
@@ -79,7 +80,8 @@ def test_what_is_right_is_bound_with_canonical_constants() -> None:
         "mobPattern(?x) and not locIn('a') and (?x > 3 or ?x < 1)",
         "(mobPattern(?x) or distanceFrom('a', ?x)) and ?x > 3",
         "locIn(?r) and not (mobPattern(7) or locIn(?r))",
-        "not (not mobPattern(?x) or not ?x > 3)",
+        "not mobPattern(?x)",
+        "not (mobPattern(?x) and ?x > 3)",
     ],
 )
 def test_variables_that_every_alternative_gives_a_value_are_accepted(text: str) -> None:

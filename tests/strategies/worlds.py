@@ -159,14 +159,15 @@ def random_subscription(
 def _node(random: Random, entries: list[ViewAttribute], depth: int, operators: frozenset[Op] | None) -> Node:
     shape = random.random()
     if depth == 0 or shape < 0.35:
-        return _leaf(random, entries, operators)
+        return random_predicate(random, entries, operators)
     if shape < 0.45:
         return Not(_node(random, entries, depth - 1, operators))
     parts = tuple(_node(random, entries, depth - 1, operators) for _ in range(random.choice([0, 1, 2, 2, 2, 3])))
     return And(parts) if shape < 0.8 else Or(parts)
 
 
-def _leaf(random: Random, entries: list[ViewAttribute], operators: frozenset[Op] | None) -> Predicate:
+def random_predicate(random: Random, entries: list[ViewAttribute], operators: frozenset[Op] | None = None) -> Predicate:
+    """Return a predicate on one of the attributes."""
     for _ in range(20):
         entry = random.choice(entries)
         possible = sorted(set(usable_operators(entry)) & (operators or set(Op)))
@@ -206,19 +207,19 @@ def _operand(random: Random, entry: ViewAttribute, op: Op) -> Any:
         south, north = sorted(random.choices([-90, -10.5, 0, 40.85, 51.5, 90], k=2))
         return Box(south, *_one(random, [-180.0, -73.88, 0.0]), north, *_one(random, [0.1, 10.0, 180.0, -100.0]))  # type: ignore[call-arg]
     if op in (Op.IN, Op.CONTAINS_ANY, Op.CONTAINS_ALL):
-        return tuple(_literal(random, domain) for _ in range(random.randint(1, 4)))
+        return tuple(random_literal(random, domain) for _ in range(random.randint(1, 4)))
     if op is Op.BETWEEN:
-        return _literal(random, domain), _literal(random, domain)
+        return random_literal(random, domain), random_literal(random, domain)
     if op is Op.STARTS_WITH:
         return str(random.choice(_BY_KIND["text"]))[: random.randint(0, 3)]
-    return _literal(random, domain)
+    return random_literal(random, domain)
 
 
 def _one(random: Random, options: list[float]) -> list[float]:
     return [random.choice(options)]
 
 
-def _literal(random: Random, domain: Domain) -> Any:
+def random_literal(random: Random, domain: Domain) -> Any:
     """Return an operand: of a numeric domain any number will do, also one that is not in it."""
     pool = NUMBERS if isinstance(domain, NumericDomain) else raw_pool(domain)
     raw = random.choice(pool)
@@ -250,5 +251,7 @@ def _pattern(random: Random, depth: int) -> WordPattern:
 def _within(random: Random, domain: Domain) -> Within:
     if isinstance(domain, TimeDomain):
         unit = random.choice(["seconds", "minutes", "hours", "days", "weeks"])
-        return Within(random.choice([0, 1, 2.5, 0.000001]), unit, _literal(random, domain))
-    return Within(random.choice([0, 1, 500, 6000, 0.5]), random.choice(["m", "km", "mi"]), _literal(random, domain))
+        return Within(random.choice([0, 1, 2.5, 0.000001]), unit, random_literal(random, domain))
+    return Within(
+        random.choice([0, 1, 500, 6000, 0.5]), random.choice(["m", "km", "mi"]), random_literal(random, domain)
+    )

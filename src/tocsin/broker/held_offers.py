@@ -57,7 +57,7 @@ class HeldOffers:
         self._lock = threading.Lock()
         self._schema: Schema | None = None
         self._generation = -1  # of the programs
-        self._book = OfferBook()
+        self._book: OfferBook | None = None
         self._ends: dict[int, int] = {}  # seq -> end
         self._seq = 0
         self.unusable = 0  # offers that cannot be bound any more: their program is gone
@@ -69,7 +69,8 @@ class HeldOffers:
         bound = bind(subscription, schema, operators=self._core.registry)
         with self._lock:
             now = self._follow(schema)
-            found = self._book.query(bound, self._core.registry)[: self._core.settings.query_offers]
+            assert self._book is not None
+            found = self._book.query(bound)[: self._core.settings.query_offers]
         seqs = [int(id) for id, _ in found]
         with self._core.store.read() as connection:
             live = offers.are_live(connection, seqs, now)
@@ -88,25 +89,26 @@ class HeldOffers:
         """Take in the offers that are new, let go of those that ended; return the time."""
         now = self._core.store.now_us()
         generation = self.programs.generation
-        if schema is not self._schema or generation != self._generation:
-            self._schema, self._book, self._ends, self._seq = schema, OfferBook(), {}, 0
+        if self._book is None or schema is not self._schema or generation != self._generation:
+            self._schema, self._ends, self._seq = schema, {}, 0
+            self._book = OfferBook(schema, self._core.registry)
             self._generation = generation
         with self._core.store.read() as connection:
             for one in offers.live_offers(connection, now, after_seq=self._seq):
-                self._add(one, schema)
+                self._add(self._book, one, schema)
         for seq in [seq for seq, end in self._ends.items() if end <= now]:
             del self._ends[seq]
             self._book.remove(seq)
         return now
 
-    def _add(self, one: StoredOffer, schema: Schema) -> None:
+    def _add(self, book: OfferBook, one: StoredOffer, schema: Schema) -> None:
         self._seq = max(self._seq, one.seq)
         try:
             offer = self._core.offers.analyse(msgspec.json.decode(one.document), schema)
         except EventRejected:
             self.unusable += 1
             return
-        self._book.add(one.seq, offer)
+        book.add(one.seq, offer)
         self._ends[one.seq] = one.ends_us
 
     def of(self, publisher: str, *, after: int = 0, limit: int = 1000) -> list[Advertisement]:

@@ -123,10 +123,13 @@ def row_predicates(segment: Segment) -> tuple[Int64s, npt.NDArray[np.uint16], np
     return _decompile(segment.buffer, segment.directory, *block_keys(segment), segment.alive_rows())
 
 
-def table_of(segment: Segment) -> ConjunctionTable:
-    """Return the conjunctions of the segment's living rows, in its code space, ordered by subscription."""
+def table_of(segment: Segment, chosen: npt.NDArray[np.bool_] | None = None) -> ConjunctionTable:
+    """Return the conjunctions of the segment's living rows, of the chosen ones among them, ordered by subscription.
+
+    In the segment's code space.
+    """
     schema_of, key_of = block_keys(segment)
-    alive = segment.alive_rows()
+    alive = segment.alive_rows() if chosen is None else segment.alive_rows() & chosen
     row_of, column, kind, low, high = _decompile(segment.buffer, segment.directory, schema_of, key_of, alive)
     checked = segment.section(Section.CHECKED_ROW)
     count = np.diff(segment.section(Section.CHECKED_OFFSET))

@@ -104,8 +104,14 @@ def several_column(domain: Domain, rows: Iterable[tuple[Value, ...] | None]) -> 
 
 def constant_column(domain: Domain, value: Value | None, size: int) -> Column:
     """Return a column with one value in all rows."""
+    if type(value) is int and domain.kind == "numeric" and -EXACT <= value <= EXACT:
+        kind = numeric_type(domain)
+        if kind != "decimal":  # the constants of most formulas
+            values = np.empty(size, np.int64 if kind == "int" else np.float64)
+            values.fill(value)
+            return Column(domain, values, np.zeros(size, np.bool_))
     one = column_of(domain, [value])
-    return replace(one, values=np.broadcast_to(one.values, size), absent=np.broadcast_to(one.absent, size))
+    return Column(domain, np.full(size, one.values[0]), np.full(size, one.absent[0]), one.members)
 
 
 def absent_column(domain: Domain, size: int) -> Column:

@@ -45,14 +45,19 @@ class _Template:
         for predicate, take in zip(self.predicates, self.takers, strict=True):
             if predicate.op is Op.BETWEEN:
                 low, high = next(given), next(given)
-                node = replace(predicate, operand=(low, high))
+                node = _with_operand(predicate, (low, high))
                 plain = take(low) is not None and take(high) is not None
             else:
                 operand = next(given)
-                node = replace(predicate, operand=operand)
+                node = _with_operand(predicate, operand)
                 plain = take(operand) is not None
             nodes.append(node if plain else _canonical(node))
         return ConditionFormula(And(tuple(nodes)) if self.is_conjunction else nodes[0], self.names)
+
+
+def _with_operand(template: Predicate, operand: Any) -> Predicate:
+    # `replace` would take as long as all the rest.
+    return Predicate(template.attribute, template.op, operand, domain=template.domain, multiple=template.multiple)
 
 
 def _canonical(node: Predicate) -> Predicate:

@@ -131,7 +131,8 @@ def _static(
     raw: Mapping[str, Any], computed: set[str], sides: Sides, violations: list[Violation]
 ) -> Mapping[str, tuple[Value, ...]] | None:
     """Return the values of the static sub-event; what is missing may be computed."""
-    given = {**raw, EVENT_TYPE: list(sides.event_types)}
+    types = sides.event_types
+    given = {**raw, EVENT_TYPE: types[0] if len(types) == 1 else list(types)}
     try:
         event = lenient(sides.schema, sides.event_types).admit(given)
     except EventRejected as error:

@@ -188,6 +188,10 @@ class Situation:
         row.update((f"?{name}", (value,)) for name, value in values.items() if value is not None)
         return replace(self, row=row, failed={**self.failed, **failed})
 
+    def knows(self, name: str) -> bool:
+        """Return whether a name has a value, or failed to get one."""
+        return name in self.row or name in self.failed
+
     def check(self, tree: Node | Expression) -> None:
         """Raise FormulaFailed where something that is mentioned could not be computed."""
         if self.failed:
@@ -207,12 +211,7 @@ def satisfying(node: Node, situation: Situation) -> list[Substitution]:
     found: dict[tuple[tuple[str, int, Any], ...], Substitution] = {}
     failure: FormulaFailed | None = None
     for branch in branches(node):
-        try:
-            tried = choices(branch, situation)
-        except FormulaFailed as error:
-            failure = failure or error
-            continue
-        for values, failed in tried:
+        for values, failed in choices(branch, situation):
             try:
                 if holds(branch, situation.given(values, failed)):
                     told = {name: value for name, value in sorted(values.items()) if value is not None}
@@ -253,12 +252,12 @@ def choices(branch: Node, situation: Situation) -> Iterable[_Choice]:
     """Return every choice of a value for each variable of a branch, among those that calls find.
 
     A variable for which nothing is found has no value; one that a failing call would have found values for may fail.
-    Raises FormulaFailed where there are too many.
+    Where there are too many choices, all variables fail.
     """
     values: dict[str, dict[Value | None, None]] = {}
     failed: dict[str, FormulaFailed] = {}
     for call in _calls(branch):
-        names = [name for name in variables_of(call) if f"?{name}" not in situation.row]
+        names = [name for name in variables_of(call) if not situation.knows(f"?{name}")]
         for name in names:
             values.setdefault(name, {})
         try:
@@ -271,7 +270,8 @@ def choices(branch: Node, situation: Situation) -> Iterable[_Choice]:
     for name, found in values.items():
         listed.append([*(found or [None]), *([failed[name]] if name in failed else [])])
     if math.prod(map(len, listed)) > MOST_CHOICES:
-        raise FormulaFailed(f"its variables have more than {MOST_CHOICES:,} combinations of values")
+        too_many = FormulaFailed(f"its variables have more than {MOST_CHOICES:,} combinations of values")
+        return [_choice(dict.fromkeys(values, too_many))]
     return (_choice(dict(zip(values, chosen, strict=True))) for chosen in product(*listed))
 
 
@@ -307,7 +307,6 @@ def holds(node: Node, situation: Situation, *, negated: bool = False) -> bool:
             a, b = value_of(left, situation), value_of(right, situation)
             return a is not None and b is not None and compare(_domain(node), op, a, b) != negated
         case OperatorCall():
-            situation.check(node)
             return _call_holds(node, situation, negated=negated)
 
 
@@ -327,8 +326,7 @@ def _joined(parts: Iterable[Callable[[], bool]], *, conjunction: bool) -> bool:
 
 def _negation_holds(part: Node, situation: Situation, *, negated: bool) -> bool:
     """Return whether `not part` holds: for all values of variables that are local to it."""
-    names = (f"?{name}" for name in bound_in(part))
-    if not any(name not in situation.row and name not in situation.failed for name in names):
+    if all(situation.knows(f"?{name}") for name in bound_in(part)):
         return holds(part, situation, negated=not negated)
     if negated:
         return bool(satisfying(part, situation))
@@ -342,10 +340,15 @@ def _negation_holds(part: Node, situation: Situation, *, negated: bool) -> bool:
 
 def _call_holds(call: OperatorCall, situation: Situation, *, negated: bool) -> bool:
     if call.function is not None:
+        situation.check(call)
         answer = invoke(call.function, [value_of(each, situation) for each in call.arguments[call.function.leading :]])
         return answer is not None and bool(answer) != negated
     given = {name: situation.row[f"?{name}"][0] for name in variables_of(call) if f"?{name}" in situation.row}
-    return (given in situation.solutions(call)) != negated
+    found = situation.solutions(call)
+    unknown = [error for name in variables_of(call) if (error := situation.failed.get(f"?{name}")) is not None]
+    if unknown and any(given.items() <= each.items() for each in found):
+        raise unknown[0]  # else it is false whatever the values are
+    return (not unknown and given in found) != negated
 
 
 def predicate_holds(predicate: Predicate, values: tuple[Value, ...] | None, *, negated: bool = False) -> bool:

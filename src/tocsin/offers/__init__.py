@@ -6,23 +6,31 @@
       rows.py            the tier's rows in an order of their own, and what each accepts, as codes
       requests.py        what an offer asks of rows, as intervals of columns
       bitmaps.py         which rows have a value in an interval; scan_kernel.py intersects them for all offers at once
-      computing.py       computed attributes of the candidates; values that ask nothing of the offer are kept
+      survivors.py       what the scan leaves is decided, in groups of offers alike
+      computing.py       computed attributes; values that ask nothing of the offer are kept; shapes.py: formulas alike
     book.py            offers that are held, for subscriptions to come
 
 What matches is defined in language/semantics.py; the matcher (tocsin.matching) holds one OfferScan for each tier.
 """
 
 from tocsin.offers.analysis import Analysis
+from tocsin.offers.book import OfferBook, UnknownOffer
 from tocsin.offers.cache import ProgramCache
 from tocsin.offers.program_files import ProgramsFile, open_programs, programs_from
 from tocsin.offers.programs import Program, Programs, UnknownProgram
+from tocsin.offers.scan import OfferScan
+from tocsin.offers.survivors import Candidates
 
 __all__ = [
     "Analysis",
+    "Candidates",
+    "OfferBook",
+    "OfferScan",
     "Program",
     "ProgramCache",
     "Programs",
     "ProgramsFile",
+    "UnknownOffer",
     "UnknownProgram",
     "open_programs",
     "programs_from",

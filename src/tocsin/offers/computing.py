@@ -7,7 +7,7 @@ on the formula costs an offer as much as one more request.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -100,11 +100,10 @@ CodedPairs = dict[int, tuple[k.Int32s, CodedValues]]  # column -> what each pair
 
 
 @dataclass(slots=True)
-class _Known:
-    """A formula that was met before, and how many rows it was computed for."""
+class Known:
+    """A computed attribute, how many rows it was computed for, and its values where they are kept."""
 
     attribute: ComputedAttribute
-    is_lasting: bool
     computed: int = 0
     kept: Kept | None = None
 
@@ -115,7 +114,7 @@ class Kept:
     def __init__(self, rows: TierRows, column: Column, coders: Mapping[int, Coder], columns: int) -> None:
         """Keep a column, which has the values by position."""
         self.column = column
-        self._all_present = not column.absent.any()
+        self._all_present = not column.absent.any()  # then none has failed, either
         self.coded = {at: CodedValues(coder, column) for at, coder in coders.items()}
         self.accepting: k.Words | None = None  # None: all
         if self.coded:
@@ -132,15 +131,14 @@ class Kept:
         """Return the values of the rows at these positions."""
         if not self._all_present:
             return self.column.take(positions)
-        return replace(
-            self.column, values=self.column.values.take(positions), absent=np.zeros(len(positions), np.bool_)
-        )
+        values = self.column.values.take(positions)
+        return Column(self.column.domain, values, np.zeros(len(positions), np.bool_), self.column.members)
 
 
 class Computing:
     """Computes the attributes of offers for the rows of one tier. Not safe to share among threads."""
 
-    def __init__(self, rows: TierRows, coders: Sequence[Coder], own: Collection[str]) -> None:
+    def __init__(self, rows: TierRows, coders: Sequence[Coder], own: frozenset[str]) -> None:
         """Compute over a tier; `own` are the names of properties, whether anybody has them or not."""
         self.rows, self.own = rows, own
         self.size = len(rows.segment)
@@ -148,38 +146,25 @@ class Computing:
         self._coders: dict[str, dict[int, Coder]] = {}
         for at, coder in enumerate(coders):
             self._coders.setdefault(coder.column.attribute, {})[at] = coder
-        self._known: list[_Known] = []  # the last one used comes first
+        self._known: list[Known] = []  # the last one used comes first
 
     def coders(self, name: str) -> Mapping[int, Coder]:
         """Return the coders of an attribute's columns, by column."""
         return self._coders.get(name, {})
 
-    def properties(self, numbers: npt.NDArray[Any] | None = None) -> dict[str, Column]:
-        """Return the properties of these subscriptions, or of all."""
-        stored = self.rows.segment.properties
-        return {name: each.column if numbers is None else each.column.take(numbers) for name, each in stored.items()}
-
-    def kept(self, attribute: ComputedAttribute) -> Kept | None:
-        """Return the attribute's values, where they are kept; keep them, where that pays from now on."""
+    def of(self, attribute: ComputedAttribute) -> Known:
+        """Return what is known of an attribute; its values are kept, where that pays from now on."""
         known = self._of(attribute)
-        if known.kept is None and known.is_lasting and known.computed >= self.size >= FEWEST_KEPT:
+        if known.kept is None and known.computed >= self.size >= FEWEST_KEPT and self._is_lasting(attribute):
             stored = self.rows.segment.properties
             columns = {name: stored[name].column for name in attribute.formula.names if name in stored}
             column = compute(attribute, columns, self.size, {})
             known.kept = Kept(self.rows, column.take(self.rows.number), self.coders(attribute.name), self.columns)
             for other in [each for each in self._known if each.kept is not None][MOST_KEPT:]:
                 other.kept, other.computed = None, 0
-        return known.kept
+        return known
 
-    def is_lasting(self, attribute: ComputedAttribute) -> bool:
-        """Return whether the attribute asks nothing of the offer, nor of anything that may say something else later."""
-        return self._of(attribute).is_lasting
-
-    def count(self, attribute: ComputedAttribute, rows: int) -> None:
-        """Remember that the attribute was computed for so many rows."""
-        self._of(attribute).computed += rows
-
-    def _of(self, attribute: ComputedAttribute) -> _Known:
+    def _of(self, attribute: ComputedAttribute) -> Known:
         # By identity: a new version of a program makes a formula that equals the old one.
         known = self._known
         for at, each in enumerate(known):
@@ -187,12 +172,16 @@ class Computing:
                 if at:
                     known.insert(0, known.pop(at))
                 return each
-        formula = attribute.formula
-        found = _Known(attribute, all(name in self.own for name in formula.names) and _is_lasting(formula.root))
+        found = Known(attribute)
         known.insert(0, found)
         if len(known) > MOST_REMEMBERED:
             known.pop()
         return found
+
+    def _is_lasting(self, attribute: ComputedAttribute) -> bool:
+        """Return whether it asks nothing of the offer, nor of anything that may say something else later."""
+        names = attribute.formula.names
+        return all(name in self.own for name in names) and _is_lasting(attribute.formula.root)
 
 
 def _is_lasting(tree: Expression | Node) -> bool:

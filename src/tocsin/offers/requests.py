@@ -7,7 +7,7 @@ are taken together: what they ask of one column becomes requests at once, as arr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -167,12 +167,12 @@ class HullIndex:
 class Rules:
     """The rules of a batch of offers, divided: what is an interval of a property, what is left, whom nothing can satisfy."""
 
-    def __init__(self, offers: Sequence[Offer], properties: Any) -> None:
-        """Divide the rules; `properties.get(name)` is the PropertyIndex of a property, None where no row has it."""
+    def __init__(self, offers: Sequence[Offer], property_of: Callable[[str], PropertyIndex | None]) -> None:
+        """Divide the rules; property_of(name) is the index of a property, None where no row has it."""
         self.slots: dict[tuple[str, Op], tuple[list[int], list[Any]]] = {}
         self.rest: dict[int, list[Rest]] = {}  # by offer
         self.refused: list[int] = []  # offers whose rules are false for everybody
-        self._properties = properties
+        self._property_of = property_of
         for at, offer in enumerate(offers):
             for number, rule in enumerate(offer.rules):
                 root = rule.root
@@ -204,9 +204,9 @@ class Rules:
         name = predicate.attribute
         if any(each.name == name for each in offer.computed):
             return False
-        if self._properties.has(name):
-            index = self._properties.get(name)
-            if index is None or not index.takes(predicate.op):
+        index = self._property_of(name)
+        if index is not None:
+            if not index.takes(predicate.op):
                 return False
             self.slots[name, predicate.op] = [], []
             return True

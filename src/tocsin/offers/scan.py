@@ -4,7 +4,7 @@
        is computed, where that is kept (requests.py)
     2. one scan intersects the bitmaps of all requests, for all offers (scan_kernel.py); what is not live goes
     3. rules that are no intervals and ask for nothing computed; rows that hulls do not tell exactly
-    4. computed attributes for who is left (computing.py), then rows that ask about those, then the other rules
+    4. computed attributes for who is left, then rows that ask about those, then the other rules (survivors.py)
 
 A pair that something refuses is no candidate, whatever fails elsewhere. A pair that nothing refuses but something fails is
 one, with the reason: that of the first computed attribute that fails, else of the first rule. What rows have beside
@@ -15,27 +15,24 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.compile.properties import united
 from tocsin.index.encode import EventObjects
 from tocsin.index.segment import FOREVER
-from tocsin.language.formula_columns import Column, absent_column
-from tocsin.language.formula_vector import condition_column
 from tocsin.offers import scan_kernel as k
 from tocsin.offers.bitmaps import BitmapIndex
-from tocsin.offers.computing import CodedPairs, CodedValues, Computing, Kept, compute, given_of
-from tocsin.offers.requests import HullIndex, PropertyIndex, Requests, Rest, Rules
+from tocsin.offers.computing import Computing
+from tocsin.offers.requests import HullIndex, PropertyIndex, Requests, Rules
 from tocsin.offers.rows import TierRows
+from tocsin.offers.survivors import Candidates, Computed, Static, Survivors
 
 if TYPE_CHECKING:
     from tocsin.index.tier import Tier
-    from tocsin.language.offer import ComputedAttribute, Offer
+    from tocsin.language.offer import Offer
     from tocsin.schema import Schema
 
 Int64s = npt.NDArray[np.int64]
@@ -43,33 +40,13 @@ NOW = FOREVER - 1
 _FIRST_ROWS = 4 * 64 * k.BLOCK
 _ROW_SHARE = 128  # of the rows, one in so many is expected to be left to an offer
 _WORTH_A_THREAD = 5_000_000  # words of bitmaps to intersect, before any is passed over
-_NOT_FAILED = np.iinfo(np.int32).max
-
-
-@dataclass(frozen=True, slots=True)
-class Candidates:
-    """Pairs of an offer and a row that nothing refused so far, ordered by offer.
-
-    `computed` has the attributes that offers compute, a value for each candidate; absent where its offer computes no such
-    attribute. failure[i] is 0, or the number of the reason (from 1) why something could not be computed or decided.
-    """
-
-    offer: k.Int32s  # position among the offers
-    number: k.Int32s  # of the subscription, in the segment
-    row: k.Int32s  # of the segment: the conjunction that may hold
-    computed: dict[str, Column]
-    failure: k.Int32s
-    reasons: list[str]
-
-    def __len__(self) -> int:
-        return len(self.offer)
 
 
 class OfferScan:
     """Finds the candidates of offers in one tier. Not safe to share among threads."""
 
     def __init__(self, tier: Tier, schema: Schema) -> None:
-        self.tier, self.schema = tier, schema
+        self.tier = tier
         self._own = frozenset(
             f"{union.subscriber}.{name}"
             for union in schema.unions.values()
@@ -96,10 +73,9 @@ class _TierIndex:
     """What the scan keeps for a tier: rows, bitmaps as they are asked for, computed values."""
 
     def __init__(self, tier: Tier, own: frozenset[str], computed: set[str]) -> None:
-        self.segment, self.encoder, self.own = tier.segment, tier.encoder, own
+        self.segment, self.encoder = tier.segment, tier.encoder
         self.rows = TierRows(tier.segment, computed)
         self.computing = Computing(self.rows, tier.encoder.coders, own)
-        self.names = [coder.column.attribute for coder in tier.encoder.coders]
         self.facts = np.zeros((0, k.FACTS), np.int64)
         self.empty = np.zeros((self.rows.size + 63) // 64, np.uint64)
         self._entered: list[BitmapIndex] = []
@@ -107,19 +83,16 @@ class _TierIndex:
         self._hulls: dict[int, HullIndex] = {}
         self._numbers: dict[tuple[str, str | int], int] = {}
 
-    # Where the rules find properties.
-
-    def has(self, name: str) -> bool:
-        return name in self.segment.properties
-
-    def get(self, name: str) -> PropertyIndex | None:
+    def property(self, name: str) -> PropertyIndex | None:
+        """Return a property of the rows; None where no row has it."""
         found = self._properties.get(name)
-        if found is None:
+        if found is None and name in self.segment.properties:
             column = self.segment.properties[name].column
             found = self._properties[name] = PropertyIndex(column, self.rows.number)
         return found
 
     def hull(self, column: int) -> HullIndex:
+        """Return the hulls of the rows in a column."""
         found = self._hulls.get(column)
         if found is None:
             found = self._hulls[column] = HullIndex(self.rows, column)
@@ -131,45 +104,9 @@ class _TierIndex:
         if found is None:
             bitmaps = self._properties[of].bitmaps if isinstance(of, str) else self.hull(of).bitmaps(kind)
             found = self._numbers[kind, of] = len(self.facts)
-            self._entered.append(bitmaps)
+            self._entered.append(bitmaps)  # whose addresses are in use
             self.facts = np.concatenate([self.facts, np.array([bitmaps.facts()], np.int64)])
         return found
-
-
-@dataclass(slots=True)
-class _Group:
-    """Offers whose candidates are looked at together."""
-
-    computed: tuple[ComputedAttribute, ...]
-    kept: tuple[Kept | None, ...]
-    offers: list[int] = field(default_factory=list)
-    rest: Sequence[Rest] = ()  # where it is one offer
-
-
-@dataclass(slots=True)
-class _Pairs:
-    """Candidates on their way: which offer, which row (by position), what was computed, what failed first."""
-
-    offer: k.Int32s
-    position: k.Int32s
-    columns: dict[str, Column]
-    rank: k.Int32s  # of what failed first: computed attributes come before rules
-    reason: k.Int32s
-
-    @classmethod
-    def of(cls, offer: k.Int32s, position: k.Int32s) -> _Pairs:
-        return cls(offer, position, {}, np.full(len(offer), _NOT_FAILED, np.int32), np.zeros(len(offer), np.int32))
-
-    def __len__(self) -> int:
-        return len(self.offer)
-
-    def keep(self, chosen: k.Flags) -> None:
-        """Let go of all pairs but these."""
-        if chosen.all():
-            return
-        self.offer, self.position = self.offer[chosen], self.position[chosen]
-        self.rank, self.reason = self.rank[chosen], self.reason[chosen]
-        self.columns = {name: column.take(chosen) for name, column in self.columns.items()}
 
 
 class _Batch:
@@ -177,67 +114,57 @@ class _Batch:
 
     def __init__(self, index: _TierIndex, offers: Sequence[Offer]) -> None:
         self.index, self.offers = index, offers
-        self.reasons: dict[str, int] = {}
-        self.rules = Rules(offers, index)
-        self.groups = self._grouped()
-        self._encode()
+        self.rules = Rules(offers, index.property)
+        self.computed: list[Computed] = []  # of each offer, with what was kept when the batch began
+        self.alike: dict[tuple[tuple[str, int], ...], tuple[Computed, list[int]]] = {}
+        for at, offer in enumerate(offers):
+            key = tuple([(each.name, id(each.formula)) for each in offer.computed])  # the offers hold them
+            known = self.alike.get(key)
+            if known is None:
+                found = [index.computing.of(each) for each in offer.computed]
+                known = self.alike[key] = tuple((each, each.kept) for each in found), []
+            self.computed.append(known[0])
+            known[1].append(at)
+        self.static = self._encoded()
 
     def candidates(self, seq: Int64s | None, arrival: Int64s | None, threads: int) -> Candidates:
+        """Return the candidates of all offers."""
         positions, starts = self._scan(threads)
         offer = np.repeat(np.arange(len(self.offers), dtype=np.int32), np.diff(starts))
         live = self._live(offer, positions, seq, arrival)
         if live is not None:
             offer, positions = offer[live], positions[live]
             starts = np.searchsorted(offer, np.arange(len(self.offers) + 1))
-        done: list[_Pairs] = []
-        for group in self.groups:
-            done.append(self._finished(group, self._pairs_of(group, offer, positions, starts)))
-        return self._joined(done)
+        work = Survivors(self.index.computing, self.offers, self.computed, self.rules.rest, self.static)
+        return work.candidates(offer, positions, starts)
 
     # --- what the offers have -----------------------------------------------------------------------------------------
 
-    def _grouped(self) -> list[_Group]:
-        """Return the offers in groups: together where they compute the same, ask the same and need nothing else."""
-        computing = self.index.computing
-        together: dict[tuple[int, ...], _Group] = {}
-        groups: list[_Group] = []
-        for at, offer in enumerate(self.offers):
-            key = tuple([id(each.formula) for each in offer.computed])  # the offers hold them
-            group = together.get(key)
-            rest = self.rules.rest.get(at, ())
-            if group is None or rest:
-                kept = tuple(computing.kept(each) for each in offer.computed)
-                group = _Group(offer.computed, kept, [], rest)
-                groups.append(group)
-                if not rest and all(computing.is_lasting(each) for each in offer.computed):
-                    together[key] = group
-            group.offers.append(at)
-        return groups
-
-    def _encode(self) -> None:
-        """Code the static values: codes[c, o], ABSENT, or UNKNOWN where the offer computes the attribute."""
+    def _encoded(self) -> Static:
+        """Return the static values as codes: ABSENT, or UNKNOWN where the offer computes the attribute."""
         coded = self.index.encoder.encode(EventObjects(self.offers))
-        self.least = np.ascontiguousarray(coded.codes)
-        self.greatest = self.least.copy()
-        self.lists: dict[int, tuple[Int64s, k.Int32s]] = {}
-        self.several = np.zeros(len(self.offers), np.bool_)  # offers with several codes in a column
+        least = np.ascontiguousarray(coded.codes)
+        greatest = least.copy()
+        lists: dict[int, tuple[Int64s, k.Int32s]] = {}
+        several = np.zeros(len(self.offers), np.bool_)
         for column, found in coded.multiples.items():
             count = np.diff(found.offset)
             some = np.flatnonzero(count)
             # A text without a known word has code 0, which no word has.
-            self.least[column] = self.greatest[column] = np.where(found.present, 0, k.ABSENT)
-            self.least[column, some] = found.codes[found.offset[some]]
-            self.greatest[column, some] = found.codes[found.offset[some + 1] - 1]
+            least[column] = greatest[column] = np.where(found.present, 0, k.ABSENT)
+            least[column, some] = found.codes[found.offset[some]]
+            greatest[column, some] = found.codes[found.offset[some + 1] - 1]
             if (count > 1).any():
-                self.several |= count > 1
-                self.lists[column] = found.offset, found.codes
-        for group in self.groups:
-            for attribute in group.computed:
-                for column in self.index.computing.coders(attribute.name):
-                    self.least[column, group.offers] = self.greatest[column, group.offers] = k.UNKNOWN
-        self.codes = self.least.copy() if self.lists else self.least
-        for column in self.lists:  # the number of the offer's list
-            self.codes[column] = np.where(self.least[column] >= 0, np.arange(len(self.offers)), self.least[column])
+                several |= count > 1
+                lists[column] = found.offset, found.codes
+        for computed, offers in self.alike.values():
+            for known, _ in computed:
+                for column in self.index.computing.coders(known.attribute.name):
+                    least[column, offers] = greatest[column, offers] = k.UNKNOWN
+        codes = least.copy() if lists else least
+        for column in lists:  # the number of the offer's list
+            codes[column] = np.where(least[column] >= 0, np.arange(len(self.offers)), least[column])
+        return Static(codes, least, greatest, lists, several)
 
     # --- requests and scan --------------------------------------------------------------------------------------------
 
@@ -245,22 +172,23 @@ class _Batch:
         index = self.index
         requests = Requests(len(self.offers))
         for (name, op), (offers, operands) in self.rules.slots.items():
-            if offers:
-                low, high = index.get(name).intervals(op, operands)  # type: ignore[union-attr]
+            found = index.property(name)
+            if found is not None and offers:
+                low, high = found.intervals(op, operands)
                 requests.ask(np.array(offers), index.number("property", name), low, high)
         if self.rules.refused:
             requests.ask(np.array(self.rules.refused), k.NO_COLUMN, index.empty.ctypes.data, 0)
-        for column in range(len(self.codes)):
+        for column in range(len(self.static.codes)):
             self._ask_column(requests, column)
-        for group in self.groups:
-            for kept in group.kept:
+        for computed, alike in self.alike.values():
+            for _, kept in computed:
                 if kept is not None and kept.accepting is not None:
-                    requests.ask(np.array(group.offers), k.NO_COLUMN, kept.accepting.ctypes.data, 0)
+                    requests.ask(np.array(alike), k.NO_COLUMN, kept.accepting.ctypes.data, 0)
         return requests
 
     def _ask_column(self, requests: Requests, column: int) -> None:
         """Ask for the rows that accept what the offers have in a column."""
-        least, greatest = self.least[column], self.greatest[column]
+        least, greatest = self.static.least[column], self.static.greatest[column]
         hull = self.index.hull(column)
         absent = least == k.ABSENT
         if absent.any() and not hull.all_optional:
@@ -268,8 +196,7 @@ class _Batch:
         here = least >= 0
         if hull.is_equality:
             if (chosen := np.flatnonzero(here)).size:
-                number = self.index.number("low", column)
-                requests.ask(chosen, number, least[chosen].astype(np.int64), greatest[chosen].astype(np.int64))
+                requests.ask(chosen, self.index.number("low", column), least[chosen], greatest[chosen])
             return
         # What all rows accept need not be asked.
         chosen = np.flatnonzero(here & (greatest < hull.greatest_low))
@@ -328,136 +255,6 @@ class _Batch:
             tests.append(end[number] > arrival[offer])
         return np.logical_and.reduce(tests) if tests else None
 
-    # --- what comes after it ------------------------------------------------------------------------------------------
-
-    def _pairs_of(self, group: _Group, offer: k.Int32s, positions: k.Int32s, starts: Int64s) -> _Pairs:
-        if len(group.offers) == len(self.offers):
-            return _Pairs.of(offer, positions)
-        spans = [slice(starts[at], starts[at + 1]) for at in group.offers]
-        if len(spans) == 1:
-            return _Pairs.of(offer[spans[0]], positions[spans[0]])
-        return _Pairs.of(
-            np.concatenate([offer[span] for span in spans]), np.concatenate([positions[span] for span in spans])
-        )
-
-    def _finished(self, group: _Group, pairs: _Pairs) -> _Pairs:
-        """Return those of a group's pairs that nothing refuses, with what was computed for them."""
-        names = {attribute.name for attribute in group.computed}
-        early = [each for each in group.rest if names.isdisjoint(each.condition.names)]
-        self._decide_rules(early, group, pairs)
-        rows = self.index.rows
-        if rows.some_loose or self.lists:
-            unsure = rows.loose[pairs.position] | self.several[pairs.offer]
-            if unsure.any():
-                self._decide_rows(pairs, np.flatnonzero(unsure), {})
-        if not group.computed:
-            return pairs
-        coded = self._compute(group, pairs)
-        # Rows that accept what is kept were found by the scan, unless hulls do not tell all that they ask.
-        if coded:
-            self._decide_rows(pairs, np.arange(len(pairs)), self._with_kept(group, pairs, coded))
-        elif rows.some_loose and (unsure := rows.loose[pairs.position]).any():
-            self._decide_rows(pairs, np.flatnonzero(unsure), self._with_kept(group, pairs, coded))
-        self._decide_rules([each for each in group.rest if each not in early], group, pairs)
-        return pairs
-
-    @staticmethod
-    def _with_kept(group: _Group, pairs: _Pairs, coded: CodedPairs) -> CodedPairs:
-        for kept in group.kept:
-            if kept is not None:
-                coded |= kept.codes(pairs.position)
-        return coded
-
-    def _decide_rows(self, pairs: _Pairs, chosen: Int64s, coded: CodedPairs) -> None:
-        """Let go of those of the chosen pairs whose rows do not hold."""
-        computed = {column: (values[chosen], of) for column, (values, of) in coded.items()}
-        given = given_of(self.codes, self.lists, computed)
-        keep = np.ones(len(pairs), np.bool_)
-        keep[chosen] = self.index.rows.holding(given, pairs.position[chosen], pairs.offer[chosen])
-        pairs.keep(keep)
-
-    def _compute(self, group: _Group, pairs: _Pairs) -> CodedPairs:
-        """Add the computed attributes to the pairs; return what those that are not kept are in the tier's columns."""
-        computing = self.index.computing
-        coded: CodedPairs = {}
-        known: dict[str, Column] | None = None
-        constants = self.offers[group.offers[0]].values  # where it is asked for, the group is one offer
-        for rank, (attribute, kept) in enumerate(group_items(group)):
-            if kept is not None:
-                column = kept.take(pairs.position)
-            else:
-                if known is None:
-                    known = self._properties(group, self.index.rows.number[pairs.position])
-                column = compute(attribute, {**known, **pairs.columns}, len(pairs), constants)
-                computing.count(attribute, len(pairs))
-                for at, coder in computing.coders(attribute.name).items():
-                    of = CodedValues(coder, column)
-                    coded[at] = of.values, of
-            pairs.columns[attribute.name] = column
-            if column.failed is not None:
-                self._mark(pairs, rank - len(group.computed), column.failed, column.reasons)
-        return coded
-
-    def _properties(self, group: _Group, number: k.Int32s) -> dict[str, Column]:
-        """Return the properties that the group's formulas and rules mention."""
-        stored = self.index.segment.properties
-        formulas = [each.formula.names for each in group.computed] + [each.condition.names for each in group.rest]
-        return {name: stored[name].column.take(number) for names in formulas for name in names if name in stored}
-
-    def _decide_rules(self, rest: Iterable[Rest], group: _Group, pairs: _Pairs) -> None:
-        """Let go of the pairs that a rule refuses, and mark those for which one fails."""
-        for each in rest:
-            columns = {**self._properties(group, self.index.rows.number[pairs.position]), **pairs.columns}
-            constants = self.offers[group.offers[0]].values
-            found = condition_column(each.condition, columns, len(pairs), constants)
-            keep = found.holds
-            if found.failed is not None:
-                keep = keep | (found.failed != 0)
-                self._mark(pairs, each.rule, found.failed, found.reasons)
-            pairs.keep(keep)
-
-    def _mark(self, pairs: _Pairs, rank: int, failed: k.Int32s, reasons: tuple[str, ...]) -> None:
-        """Remember why pairs failed, unless something of a lower rank did."""
-        numbers = np.array([0, *(self.reasons.setdefault(each, len(self.reasons) + 1) for each in reasons)], np.int32)
-        first = (failed != 0) & (rank < pairs.rank)
-        pairs.rank[first], pairs.reason[first] = rank, numbers[failed[first]]
-
-    def _joined(self, done: Sequence[_Pairs]) -> Candidates:
-        """Return the candidates of all groups, in the order of the offers."""
-        order: Int64s | None = None
-        if len(done) == 1:
-            (whole,) = done
-        else:
-            columns = self._joined_columns(done)
-            whole = _Pairs(
-                np.concatenate([pairs.offer for pairs in done] or [np.zeros(0, np.int32)]),
-                np.concatenate([pairs.position for pairs in done] or [np.zeros(0, np.int32)]),
-                columns,
-                np.zeros(0, np.int32),
-                np.concatenate([pairs.reason for pairs in done] or [np.zeros(0, np.int32)]),
-            )
-            order = np.argsort(whole.offer, kind="stable")
-            whole.offer, whole.position, whole.reason = whole.offer[order], whole.position[order], whole.reason[order]
-            whole.columns = {name: column.take(order) for name, column in columns.items()}
-        rows = self.index.rows
-        return Candidates(
-            whole.offer, rows.number[whole.position], rows.row[whole.position], whole.columns, whole.reason,
-            list(self.reasons),
-        )  # fmt: skip
-
-    @staticmethod
-    def _joined_columns(done: Sequence[_Pairs]) -> dict[str, Column]:
-        domains = {name: column.domain for pairs in done for name, column in pairs.columns.items()}
-        return {
-            name: united([pairs.columns.get(name) or absent_column(domain, len(pairs)) for pairs in done])
-            for name, domain in domains.items()
-        }
-
-
-def group_items(group: _Group) -> Iterable[tuple[ComputedAttribute, Kept | None]]:
-    """Return the computed attributes of a group, each with what is kept of it."""
-    return zip(group.computed, group.kept, strict=True)
-
 
 class _Part:
     """The blocks of a scan that one thread does."""
@@ -469,7 +266,7 @@ class _Part:
         self.out = np.empty(_FIRST_ROWS + offers * ((last - first) * 64 * k.BLOCK // _ROW_SHARE), np.int32)
 
     def run(self) -> None:
-        while not k.scan(*self._arguments, self.state, self.out, self.found):
+        while not k.scan(*self._arguments, self.state, self.out, self.found):  # type: ignore[call-arg]
             larger = np.empty(2 * len(self.out), np.int32)
             larger[: self.state[2]] = self.out[: self.state[2]]
             self.out = larger

@@ -1,0 +1,239 @@
+"""A matcher beside the definition: everything that it tells of events, compared pair by pair.
+
+Used by test_mixed.py and by the fuzzer. What the definition says of a pair of event and subscription is worked out once;
+the matcher is asked in every way: a batch, single events, a record batch, after changes, from disk.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+from tests.strategies.arrow_columns import as_arrow_has_them
+from tests.strategies.mixed import OFFERS, MixedWorld
+from tocsin.errors import LanguageError, TooLarge
+from tocsin.index import subscription_index
+from tocsin.index.encode import EventColumns, EventObjects, EventSource
+from tocsin.index.index_folder import IndexFolder
+from tocsin.index.plan import PlanCosts
+from tocsin.language import BoundSubscription, bind, render
+from tocsin.language.semantics import DIVIDED_BY_ZERO, TOO_LARGE, Verdict, decide
+from tocsin.language.syntax import And, Node, Not, Or
+from tocsin.matching.inquiry import Failure, Inquiry, Match
+from tocsin.matching.matcher import Matcher
+from tocsin.schema import EVENT_TYPE, Event
+
+Id = str | int
+identity = id  # of an event
+
+
+class Live:
+    """A matcher with random subscriptions of a mixed world, and events to ask it about."""
+
+    def __init__(self, random: Random, subscriptions: int, events: int, arrow_events: int = 0) -> None:
+        self.random = random
+        self.world = MixedWorld(random)
+        self.matcher = Matcher(self.world.schema, operators=self.world.registry, merge_beside=False)
+        if random.random() < 0.5:
+            # As many clusters and filters as there can be, which so few subscriptions would not get.
+            self.matcher.index.costs = PlanCosts(row=1.0, probe=40.0, passing=1.0)
+        self.texts = random.choice([0.0, 0.5, 1.0])  # share of ids that are texts
+        self.subscriptions: dict[Id, BoundSubscription] = {}  # all that ever were
+        self.live: set[Id] = set()
+        self.events: list[Event] = [self._event() for _ in range(events)]
+        plain = [event for event in self.events if type(event) is Event][:arrow_events]
+        self.arrow_events, self.columns = as_arrow_has_them(random, self.world.schema, plain)
+        self.pairs = self.compared = self.matches = self.failures = self.bindings = 0
+        self._verdicts: dict[tuple[Id, int], Verdict] = {}
+        self.add(subscriptions)
+
+    def _event(self) -> Event:
+        return self.world.offer() if OFFERS and self.random.random() < 0.4 else self.world.event()
+
+    # --- changes ------------------------------------------------------------------------------------------------------
+
+    def add(self, count: int) -> None:
+        """Subscribe."""
+        for _ in range(count):
+            number = len(self.subscriptions)
+            id: Id = f"né {number}" if self.random.random() < self.texts else number
+            bound = self.world.subscription()
+            try:
+                self.matcher.add(id, bound)
+            except TooLarge:
+                continue
+            self.subscriptions[id] = bound
+            self.live.add(id)
+
+    def add_tiers(self, tiers: int, count: int) -> None:
+        """Subscribe in several goes, of which each becomes a tier."""
+        small, subscription_index.SMALL = subscription_index.SMALL, 0
+        try:
+            for _ in range(tiers):
+                self.matcher.index.tiers()
+                self.add(count)
+            self.matcher.index.tiers()
+        finally:
+            subscription_index.SMALL = small
+
+    def churn(self) -> None:
+        """Let a third of the subscriptions go, some of them come back, and others come."""
+        for id in self.random.sample(sorted(self.live, key=str), len(self.live) // 3):
+            self.matcher.unsubscribe(id)
+            self.live.discard(id)
+        gone = sorted(set(self.subscriptions) - self.live, key=str)
+        for id in self.random.sample(gone, len(gone) // 4):
+            self.matcher.add(id, self.subscriptions[id])
+            self.live.add(id)
+        self.add(len(self.live) // 3)
+
+    def stored(self) -> Matcher:
+        """Return a matcher of the index, saved and opened again; it stays readable when its folder is gone."""
+        with tempfile.TemporaryDirectory() as folder:
+            IndexFolder(Path(folder)).save(self.matcher.index, 1)
+            index, _ = IndexFolder(Path(folder)).load(self.world.schema)
+            return Matcher(self.world.schema, index, operators=self.world.registry, merge_beside=False)
+
+    # --- comparing ----------------------------------------------------------------------------------------------------
+
+    def difference(
+        self, matcher: Matcher | None = None, live: set[Id] | None = None, *, each: int = 1, singles: int = 5
+    ) -> str | None:
+        """Return the first pair on which the matcher, in some way, and the definition disagree; None where they agree.
+
+        One event of `each` in a batch, one of `singles` by itself.
+        """
+        matcher, live = matcher or self.matcher, self.live if live is None else live
+        events = self.events[:: max(1, each)]
+        found = self._of_batch(matcher, EventObjects(events), events, live, "a batch")
+        if found is None and self.arrow_events and each == 1:
+            source = EventColumns(self.columns, self.world.schema)
+            found = self._of_batch(matcher, source, self.arrow_events, live, "a record batch")
+        for event in self.events[1::singles] if found is None else ():
+            found = found or self._of_event(event, live, *matcher.find(event), "a single event")
+        return found
+
+    def _of_batch(
+        self, matcher: Matcher, source: EventSource, events: Sequence[Event], live: set[Id], way: str
+    ) -> str | None:
+        inquiry = Inquiry()
+        lists = [ids for part in matcher.match_source(source, inquiry=inquiry) for ids in part.lists()]
+        for number, (event, ids) in enumerate(zip(events, lists, strict=True)):
+            told = inquiry.matches(number, ids), inquiry.failed(number, set(ids))
+            if (found := self._of_event(event, live, *told, way)) is not None:
+                return found
+        return None
+
+    def verdict(self, id: Id, event: Event) -> Verdict:
+        """Return what the definition says of a pair."""
+        known = self._verdicts.get((id, identity(event)))
+        if known is None:
+            known = decide(self.subscriptions[id], event, self.world.remembered)
+            self._verdicts[id, identity(event)] = known
+            self.pairs += 1
+            self.matches += known.matched
+            self.failures += known.failure is not None
+            self.bindings += bool(known.bindings)
+        return known
+
+    def _of_event(
+        self, event: Event, live: set[Id], matches: list[Match], failures: list[Failure], way: str
+    ) -> str | None:
+        """Return the first subscription on which what was found for an event is not what the definition says."""
+        matched = {match.id: match for match in matches}
+        failed = {failure.id: failure.reason for failure in failures}
+        if len(matched) != len(matches) or len(failed) != len(failures):
+            return f"{way}: a subscription is told twice"
+        if strangers := (matched.keys() | failed.keys()) - live:
+            return f"{way}: {strangers} are not subscribed"
+        self.compared += len(live)
+        for id in live:
+            if (what := self._of_pair(id, event, matched.get(id), failed.get(id))) is not None:
+                return f"{way}: {what}\n{self.shown(id, event)}"
+        return None
+
+    def _of_pair(self, id: Id, event: Event, match: Match | None, failed: str | None) -> str | None:
+        right = self.verdict(id, event)
+        if (match is not None) != right.matched:
+            return (
+                f"it {'matches' if match else 'does not match'}, and should {'' if right.matched else 'not'}; {right}"
+            )
+        if (failed is not None) != (right.failure is not None):
+            return f"it failed: {failed}; the definition says {right}"
+        if failed is not None and failed != right.failure and not self._may_fail(event, failed):
+            return f"it failed: {failed}; the definition says {right.failure}"
+        if match is not None and match.bindings != right.bindings:
+            return f"its bindings are {match.bindings}; the definition says {right.bindings}"
+        if match is not None and dict(match.computed) != dict(right.computed):
+            return f"computed is {match.computed}; the definition says {right.computed}"
+        return None
+
+    def _may_fail(self, event: Event, reason: str) -> bool:
+        """Return whether a reason is another one of the same event: of several, any may be told."""
+        reasons = {DIVIDED_BY_ZERO, TOO_LARGE, *self.world.remembered.failures.get(identity(event), ())}
+        return reason in reasons
+
+    # --- telling ------------------------------------------------------------------------------------------------------
+
+    def shown(self, id: Id, event: Event) -> str:
+        """Return a pair in words, as small as it still disagrees where it does so by itself."""
+        bound, smaller = self.subscriptions[id], event
+        if self.disagrees(bound, event):
+            bound, smaller = self._shrunk(bound, event)
+        return f"subscription {id!r}:\n  {render(bound.subscription)}\nevent:\n  {smaller!r}"
+
+    def disagrees(self, bound: BoundSubscription, event: Event) -> bool:
+        """Return whether matcher and definition disagree on a pair by itself, asked in a batch of two or singly."""
+        matcher = Matcher(self.world.schema, operators=self.world.registry)
+        matcher.add(1, bound)
+        right = decide(bound, event, self.world.registry)
+        matches, failures = matcher.find(event)
+        inquiry = Inquiry()
+        ids = [
+            ids for part in matcher.match_source(EventObjects([event] * 2), inquiry=inquiry) for ids in part.lists()
+        ][1]
+        ways = [(matches, failures), (inquiry.matches(1, ids), inquiry.failed(1, set(ids)))]
+        wanted = (right.matched, right.failure is not None, right.bindings)
+        return any((bool(found), bool(failed), found[0].bindings if found else ()) != wanted for found, failed in ways)
+
+    def _shrunk(self, bound: BoundSubscription, event: Event) -> tuple[BoundSubscription, Event]:
+        going_on = True
+        while going_on:
+            going_on = False
+            for smaller in _smaller(bound.subscription.where):
+                tried = self._bound(bound, smaller)
+                if tried is not None and self.disagrees(tried, event):
+                    bound, going_on = tried, True
+                    break
+        for name in event.values if type(event) is Event else ():
+            less = Event({other: values for other, values in event.values.items() if other != name})
+            if name != EVENT_TYPE and self.disagrees(bound, less):
+                event = less
+        return bound, event
+
+    def _bound(self, bound: BoundSubscription, where: Node) -> BoundSubscription | None:
+        try:
+            tree = replace(bound.subscription, where=where)
+            return bind(tree, self.world.schema, operators=self.world.registry)
+        except (LanguageError, TooLarge):
+            return None
+
+
+def _smaller(node: Node) -> list[Node]:
+    """Return conditions with a part less."""
+    match node:
+        case And(parts) | Or(parts):
+            less = [type(node)((*parts[:at], *parts[at + 1 :])) for at in range(len(parts))]
+            within = [
+                type(node)((*parts[:at], each, *parts[at + 1 :]))
+                for at, part in enumerate(parts)
+                for each in _smaller(part)
+            ]
+            return [*parts, *less, *within]
+        case Not(part):
+            return [part, *(Not(each) for each in _smaller(part))]
+        case _:
+            return []
