@@ -60,6 +60,7 @@ torture: venv ## kill -9 the broker a thousand times and the service hundreds of
 	@$(BIN)/python -m tests.torture --cycles 500 --database sqlite --engine columnar $(ARGS)
 	@$(BIN)/python -m tests.torture --cycles 500 --database postgres --engine columnar $(ARGS)
 	@TOCSIN_SLOW=1 TOCSIN_KILLS=200 $(BIN)/python -m pytest -q -s --timeout 7200 tests/service/test_killed.py
+	@TOCSIN_SLOW=1 TOCSIN_SOAK_SECONDS=7200 $(BIN)/python -m pytest -q tests/service/test_soak.py
 
 docs: venv ## check the documentation's links and say where it is
 	@$(BIN)/python tools/check_links.py

@@ -88,10 +88,11 @@ def refresh() -> None:
         for folder in DISTRIBUTIONS:
             pip("install", "--quiet", "--no-build-isolation", "--no-deps", "--editable", str(folder))
         keep("project", projects())
-    if not fresh("kernels", kernels()):
+    key = kernels()
+    if not fresh("kernels", key):
         print("Compiling the engine's kernels (once after they change; takes a minute) ...", flush=True)
         subprocess.run([str(VENV / "bin" / "python"), "-m", "tocsin.matching.columnar.warm"], check=True)
-        keep("kernels", kernels())
+        keep("kernels", key)
 
 
 def projects() -> bytes:
@@ -100,9 +101,9 @@ def projects() -> bytes:
 
 
 def kernels() -> bytes:
-    """The sources of the compiled kernels: what they are cached by."""
-    folders = (ROOT / "src" / "tocsin" / "index", ROOT / "src" / "tocsin" / "matching" / "columnar")
-    return b"".join(path.read_bytes() for folder in folders for path in sorted(folder.glob("*.py")))
+    """The key of the compiled kernels: what they are cached by."""
+    command = [str(VENV / "bin" / "python"), "-m", "tocsin.index.kernel_sources"]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
 
 
 def build() -> None:

@@ -17,7 +17,7 @@ NOT_AWAITED = {
     "store",
     "schema",
     "operators",
-    "matchmaking",
+    "held_offers",
     "now",
     "index_stats",
     "save_index",

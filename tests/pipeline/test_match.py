@@ -146,6 +146,92 @@ def test_shards_give_what_the_whole_gives(offers: "DataFrame", shop: Schema, tmp
     assert len(counts) == 12
 
 
+@pytest.mark.parametrize("output", ["pairs", "lists", "counts"])
+def test_shards_keep_equal_events_apart_and_tell_bad_rows_once(
+    offers: "DataFrame", shop: Schema, tmp_path: Path, output: str
+) -> None:
+    texts = [f'{{"id": "s{at}", "text": "price >= {at}"}}' for at in range(40)]
+    write_folder(tmp_path, texts, shop, per_segment=10)
+    twice = offers.selectExpr("id % 3 AS id", "if(id % 3 = 2, double('NaN'), 30D) AS price")  # each row four times
+    given: dict[str, Any] = {"output": output, "invalid": "keep"}
+    whole = match(twice, tmp_path, how="events", **given)
+    sharded = match(twice, tmp_path, how="shards", shard_bytes=1, **given)
+    assert "shards: 4" in explain_match(sharded)
+    assert sharded.columns == whole.columns
+    assert sharded.dtypes == whole.dtypes
+    assert rows_of(sharded) == rows_of(whole)
+    assert whole.filter("invalid IS NOT NULL").count() == 4
+
+
+def rows_of(frame: "DataFrame") -> list[str]:
+    """Return the rows as texts, in order; the order within lists is nobody's."""
+    found = [row.asDict() for row in frame.collect()]
+    return sorted(
+        repr({name: sorted(value) if isinstance(value, list) else value for name, value in row.items()})
+        for row in found
+    )
+
+
+def test_matching_twice_with_one_folder_gives_the_same_twice_and_follows_a_changed_text(
+    spark: "SparkSession", offers: "DataFrame", wishes: "DataFrame", shop: Schema, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        found = match(offers, wishes, schema=shop, event_id="id", folder=tmp_path).collect()
+        assert sorted((row.id, row.subscription) for row in found) == sorted(EXPECTED)
+    changed = spark.createDataFrame([("cheap", "price >= 110")], "id string, text string")
+    assert pairs(match(offers, changed, schema=shop, event_id="id", folder=tmp_path)) == {(11, "cheap")}
+    broken = spark.createDataFrame([("cheap", "price < 10"), ("bad", "price <")], "id string, text string")
+    with pytest.raises(ParseError):
+        match(offers, broken, schema=shop, event_id="id", folder=tmp_path)
+    assert pairs(match(offers, tmp_path, event_id="id")) == {(11, "cheap")}
+
+
+def test_a_column_of_the_wrong_type_is_refused_by_the_driver(
+    offers: "DataFrame", wishes: "DataFrame", shop: Schema
+) -> None:
+    def tried(*columns: str) -> None:
+        match(offers.selectExpr("id", *columns), wishes, schema=shop, event_id="id")
+
+    with pytest.raises(SchemaError, match="the column price is string, and the attribute price wants a number"):
+        tried("string(price) AS price")
+    with pytest.raises(SchemaError, match=r"the column at is date.*timestamp with zone"):
+        tried("price", "date(at) AS at")
+    with pytest.raises(SchemaError, match="the column at is timestamp_ntz"):
+        tried("price", "cast(at AS timestamp_ntz) AS at")
+    with pytest.raises(
+        SchemaError, match=r"the column item\.title is bigint.*item\.tags is array<int>|item\.tags is int"
+    ):
+        tried("named_struct('title', id, 'tags', array(1, 2)) AS item")
+    with pytest.raises(SchemaError, match="holds no events"):
+        match(offers, wishes, schema=shop, event_id="id", event_json="price")
+    tried("string(total) AS total", "string(at) AS at", "cast(NULL AS void) AS price")  # may be
+
+
+def test_columns_of_any_name_are_kept_and_one_that_match_adds_is_refused(
+    offers: "DataFrame", wishes: "DataFrame", shop: Schema
+) -> None:
+    dotted = offers.withColumnRenamed("at", "a.b").withColumnRenamed("total", "a`c")
+    found = match(dotted, wishes, schema=shop, keep="*")
+    assert found.columns == dotted.columns + ["subscription"]
+    assert pairs(found) == {pair for pair in EXPECTED if pair[1] in ("cheap", "tagged")}
+    taken = offers.withColumn("subscription", offers.id)
+    with pytest.raises(SchemaError, match="a column 'subscription', and match\\(\\) adds"):
+        match(taken, wishes, schema=shop, keep="*")
+    assert pairs(match(taken, wishes, schema=shop, event_id="id")) == EXPECTED
+    counts = match(taken, wishes, schema=shop, keep="*", output="counts")
+    assert counts.columns == [*taken.columns, "matches"]
+
+
+def test_null_and_repeated_ids_are_bad_subscriptions(spark: "SparkSession", offers: "DataFrame", shop: Schema) -> None:
+    given = spark.createDataFrame(
+        [("a", "price < 30"), (None, "price < 30"), ("a", "price < 90")], "id string, text string"
+    ).coalesce(1)
+    with pytest.raises(ParseError, match="2 subscriptions are wrong"):
+        match(offers, given, schema=shop, event_id="id")
+    skipped = match(offers, given, schema=shop, event_id="id", bad_subscriptions="skip")
+    assert pairs(skipped) == {(0, "a"), (1, "a"), (2, "a")}
+
+
 def test_a_new_version_of_a_folder_opens_only_what_is_new(shop: Schema, tmp_path: Path) -> None:
     from tocsin.pipeline.open_index import FolderIndex, IndexReference, open_index
 
@@ -154,11 +240,11 @@ def test_a_new_version_of_a_folder_opens_only_what_is_new(shop: Schema, tmp_path
     assert isinstance(index, FolderIndex)
     event = shop.admit({"price": 5})
     assert index.match_events([event], None, None).ids.tolist() == [1]
-    before = dict(index.segments)
+    before = index.matcher.index.tiers()
     write_folder(tmp_path, ['{"id": 2, "text": "price < 40"}'], shop)
     again = open_index(IndexReference(str(tmp_path)))
     assert again is index
-    assert all(index.segments[file] is segment for file, segment in before.items())
+    assert index.matcher.index.tiers()[: len(before)] == before
     assert sorted(index.match_events([event], None, None).ids.tolist()) == [1, 2]
     assert remove_from_folder(tmp_path, [1, 99]) == 1
     open_index(IndexReference(str(tmp_path)))

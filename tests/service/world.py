@@ -15,6 +15,7 @@ from pwdlib.hashers.argon2 import Argon2Hasher
 
 from tests.broker.market import SCHEMA
 from tocsin.broker import Broker, BrokerSettings
+from tocsin.offers import Programs
 from tocsin.operators.registry import Registry
 from tocsin.schema import Schema
 from tocsin.service.app import create_app
@@ -22,7 +23,6 @@ from tocsin.service.identities import Identities
 from tocsin.service.passwords import Passwords
 from tocsin.service.service import Service
 from tocsin.service.settings import ServiceSettings
-from tocsin.symmetric import Programs
 
 PASSWORD = "correct horse battery"  # noqa: S105 - of test accounts
 QUICK = PasswordHash((Argon2Hasher(time_cost=1, memory_cost=8, parallelism=1),))

@@ -34,6 +34,7 @@ OWNERS = 200
 AT_ONCE = 10_000
 TICK_SECONDS = 0.05
 CHANGES_PER_SECOND = 20
+KEPT_ENDED = 1_000  # subscriptions that have left, and are still known, to check the answers with
 CHECKED_EVENTS = 10
 CHECKED_SUBSCRIPTIONS = 20_000  # drawn, and all those that an event reached
 READ_AT_ONCE = 20_000
@@ -82,7 +83,9 @@ class House:
         self.ended: dict[int, int] = {}  # subscription -> the seq at which it left
         self.published = 0
         self.changes = 0
-        self._owners: dict[int, str] = {}
+        self.checked_from = 0  # the seq after which it is known who was there
+        self._owners: dict[int, str] = {}  # of those that are there
+        self._live: list[int] = []
         self._random = random.Random(seed)
 
     # --- running ------------------------------------------------------------------------------------------------------
@@ -99,6 +102,7 @@ class House:
         receipts = self.broker.subscribe_all(chunk, owner=owner)
         self.wishes |= {receipt.id: wish for receipt, wish in zip(receipts, chunk, strict=True)}
         self._owners |= dict.fromkeys((receipt.id for receipt in receipts), owner)
+        self._live += (receipt.id for receipt in receipts)
 
     def publish(self, count: int) -> None:
         """Publish some events at once."""
@@ -123,13 +127,26 @@ class House:
 
     def _change(self, count: int, newcomers: Iterator[Wish]) -> None:
         for at in range(self.changes, self.changes + count):
-            if at % 2:
-                id = self._random.choice(list(islice(self.wishes, 1000)))
-                if id not in self.ended:
-                    self.ended[id] = self.broker.unsubscribe(id, owner=self._owners[id]).seq
+            if at % 2 and self._live:
+                self._end_one()
             else:
                 self._add([next(newcomers)])
             self.changes += 1
+
+    def _end_one(self) -> None:
+        """Let somebody go, whoever it is: as many go as come, so that a house that is open for days stays as large."""
+        at = self._random.randrange(len(self._live))
+        self._live[at], self._live[-1] = self._live[-1], self._live[at]
+        id = self._live.pop()
+        self.ended[id] = self.broker.unsubscribe(id, owner=self._owners.pop(id)).seq
+        if len(self.ended) > KEPT_ENDED:
+            self._forget_some()
+
+    def _forget_some(self) -> None:
+        """Forget what those wanted who left first; events up to there are not checked any more."""
+        for id in list(islice(self.ended, KEPT_ENDED // 2)):
+            self.checked_from = self.ended.pop(id)
+            del self.wishes[id]
 
     def follow(self, meter: Meter) -> None:
         """Hear how the pipeline is doing; a house that shows its figures to people wants to know."""
@@ -143,7 +160,7 @@ class House:
     @property
     def live(self) -> int:
         """How many subscriptions there are."""
-        return len(self.wishes) - len(self.ended)
+        return len(self._live)
 
     def last_seq(self) -> int:
         """Return the seq of the last event."""
@@ -180,7 +197,8 @@ class House:
             raise TocsinError("a notification is stored twice")
         if len(seqs) != notifications:
             raise TocsinError(f"{notifications} notifications were counted, and {len(seqs)} are stored")
-        chosen = self._random.sample(events, min(CHECKED_EVENTS, len(events)))
+        known = [event for event in events if event.seq > self.checked_from]
+        chosen = self._random.sample(known, min(CHECKED_EVENTS, len(known)))
         drawn = set(self._random.sample(list(self.wishes), min(CHECKED_SUBSCRIPTIONS, len(self.wishes))))
         reached = {event.seq: set(ids[seqs == event.seq].tolist()) for event in chosen}
         if self.strangers:

@@ -18,6 +18,7 @@ from tocsin.broker.live_index import LiveIndex
 from tocsin.broker.live_leases import Lease
 from tocsin.broker.offers import OfferAdmission
 from tocsin.broker.settings import BrokerSettings
+from tocsin.broker.unsubscribed import Unsubscribed
 from tocsin.errors import SchemaError
 from tocsin.operators.registry import Registry
 from tocsin.schema import Schema
@@ -107,7 +108,7 @@ class Core:
         self.matches_inline = True  # as of the last turn or refresh
         self.lock = threading.RLock()
         self._schema: Schema | None = None
-        self._unsubscribed: dict[int, int] = {}  # id -> seq, by this process
+        self._unsubscribed = Unsubscribed()
 
     @property
     def schema(self) -> Schema:
@@ -132,7 +133,7 @@ class Core:
     def _apply(self, turn: Turn) -> None:
         if turn.has_schema and turn.schema is not self._schema:
             self._set_schema(turn.schema)
-        self._unsubscribed |= turn.unsubscribed
+        self._unsubscribed.add(turn.unsubscribed)
         for effect in turn.effects:
             effect(self.live)
         self.live.seq = turn.transaction.seq
@@ -147,7 +148,7 @@ class Core:
         stands = self.store.meta()
         with self.lock:
             self.live.leases.forget(stands.matched_through)
-            self._unsubscribed = {id: seq for id, seq in self._unsubscribed.items() if seq > stands.horizon}
+            self._unsubscribed.forget_through(stands.horizon)
 
     @staticmethod
     def _matched_through(transaction: Transaction) -> int:

@@ -40,6 +40,11 @@ class Prepared:
     def bound(self) -> BoundSubscription:
         return self.judged if self.judged is not None else bind_stored(self.tree, self.schema)
 
+    @classmethod
+    def again(cls, text: str, tree: bytes, schema: Schema, operators: Operators) -> Prepared:
+        """Return a subscription that was stored before, to be held again."""
+        return cls(text, tree, schema, judged=bind_stored(tree, schema, operators))
+
     @cached_property
     def form(self) -> NormalForm:
         return normalise(self.bound)

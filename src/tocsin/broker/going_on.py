@@ -66,7 +66,9 @@ class Resume:
         check_going_on(turn, found)
         if not found.paused:
             return _receipt(found, found.changed_seq)
-        return _receipt(found, _go_on(turn, found, Prepared(found.text, found.tree, turn.schema)))
+        operators = turn.live.matcher.matcher.stored_operators
+        prepared = Prepared.again(found.text, found.tree, turn.schema, operators)
+        return _receipt(found, _go_on(turn, found, prepared))
 
 
 def _go_on(turn: Turn, found: StoredSubscription, prepared: Prepared) -> int:

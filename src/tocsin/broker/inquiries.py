@@ -18,8 +18,10 @@ from tocsin.broker.expressions import Expression, bind_expression, bind_stored
 from tocsin.broker.receipts import DryRun, Reached
 from tocsin.errors import EventRejected, UnknownNotification, UnknownSubscription
 from tocsin.language import BoundSubscription, Explanation, explain
+from tocsin.language.formula import Operators
 from tocsin.language.offer import Offer
 from tocsin.matching.inquiry import Inquiry
+from tocsin.operators.stored_calls import StoredCalls
 from tocsin.schema import Event, Value
 from tocsin.store import accounts, events, notifications, offers, replacements, subscriptions
 from tocsin.store.letters import DeadLetter, read_dead_letters
@@ -71,13 +73,16 @@ def explain_notification(core: Core, owner: str, seq: int, subscription: int) ->
         raise UnknownNotification(seq, subscription)
     values = told.get((seq, kept.id), offers.NOTHING_BESIDE).values
     found, computed = _as_told(core, event.body, None if offer is None else offer.document, values)
-    bound = bind_stored(kept.tree, core.schema, core.registry)
-    return replace(explain_pair(core, bound, found), computed=computed)
+    return replace(_explain_stored(core, kept, found), computed=computed)
 
 
-def explain_pair(core: Core, bound: BoundSubscription, event: Event) -> Explanation:
-    """Return why an event, or offer, and a subscription match, or do not."""
-    return explain(bound, event, core.registry, reveal_rules=core.settings.reveal_rules)
+def _explain_stored(core: Core, kept: StoredSubscription, event: Event) -> Explanation:
+    operators = StoredCalls(core.registry)
+    return _explain(core, bind_stored(kept.tree, core.schema, operators), event, operators)
+
+
+def _explain(core: Core, bound: BoundSubscription, event: Event, operators: Operators) -> Explanation:
+    return explain(bound, event, operators, reveal_rules=core.settings.reveal_rules)
 
 
 def explain_event(core: Core, owner: str, raw: RawEvent, subscription: int) -> Explanation:
@@ -87,8 +92,7 @@ def explain_event(core: Core, owner: str, raw: RawEvent, subscription: int) -> E
         kept = subscriptions.find_current(connection, [subscription]).get(subscription)
     if kept is None or kept.owner_name != owner:
         raise UnknownSubscription(subscription)
-    event = read_event(core, raw)
-    return explain_pair(core, bind_stored(kept.tree, core.schema, core.registry), event)
+    return _explain_stored(core, kept, read_event(core, raw))
 
 
 def explain_draft(core: Core, raw: RawEvent, expression: Expression) -> Explanation:
@@ -99,7 +103,7 @@ def explain_draft(core: Core, raw: RawEvent, expression: Expression) -> Explanat
     core.refresh()
     most_bytes = core.settings.expression_bytes
     bound = bind_expression(expression, core.schema, core.registry, most_bytes=most_bytes)
-    return explain_pair(core, bound, read_event(core, raw))
+    return _explain(core, bound, read_event(core, raw), core.registry)
 
 
 def read_event(core: Core, raw: RawEvent) -> Event:

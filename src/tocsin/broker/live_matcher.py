@@ -30,7 +30,7 @@ import msgspec
 
 from tocsin.broker.expressions import Prepared, bind_stored, bulk_line
 from tocsin.broker.live_leases import LiveLeases, Longs
-from tocsin.errors import FileError, StoreDamaged, UnknownSubscription
+from tocsin.errors import FileError, LanguageError, StoreDamaged, UnknownSubscription
 from tocsin.index.index_folder import IndexFolder, Manifest
 from tocsin.index.subscription_index import SubscriptionIndex
 from tocsin.matching.inquiry import Inquiry
@@ -105,7 +105,11 @@ class LiveMatcher:
             self._load(itertools.chain(first, remaining))
             return
         for id, tree in itertools.chain(first, remaining):
-            self.matcher.add(id, bind_stored(tree, schema, self.matcher.stored_operators))
+            try:
+                bound = bind_stored(tree, schema, self.matcher.stored_operators)
+            except LanguageError as error:
+                raise StoreDamaged(f"the stored subscription {id} does not fit the schema: {error}") from None
+            self.matcher.add(id, bound)
 
     def _load(self, stored: Iterable[tuple[int, bytes]]) -> None:
         """Hold subscriptions as a segment of their own, by the bulk path."""
@@ -166,7 +170,13 @@ class LiveMatcher:
         if self._matcher is None:
             return {"engine": self.engine, "subscriptions": 0}
         operators = {name: asdict(each) for name, each in self.operators.runner.counts.items()}
-        common = {"engine": self.engine, "subscriptions": len(self._matcher), "operators": operators}
+        missing = dict(list(self._matcher.stored_operators.missing.items())[:_SHOWN])
+        common = {
+            "engine": self.engine,
+            "subscriptions": len(self._matcher),
+            "operators": operators,
+            "missing_operators": missing,
+        }
         if isinstance(self._matcher, NaiveMatcher):
             return common
         found, asked = self._matcher.stats(), self._matcher.asked
@@ -177,7 +187,6 @@ class LiveMatcher:
             "dead": found.dead,
             "bytes": found.bytes,
             "evaluations": asked.evaluations,
-            "missing_operators": dict(list(asked.missing.items())[:_SHOWN]),
             "programs": self.programs.cache.stats(),
         }
 

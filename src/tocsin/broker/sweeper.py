@@ -13,7 +13,7 @@ from tocsin.broker.core import Core
 from tocsin.broker.receipts import LeaseNotice
 from tocsin.broker.times import instant
 from tocsin.errors import TocsinError
-from tocsin.store import lease_notices, retention, subscriptions
+from tocsin.store import lease_notices, retention, seals, subscriptions
 from tocsin.store.clock import SECOND
 from tocsin.store.crash_points import reach
 
@@ -69,6 +69,7 @@ class Sweeper:
         self._save_index(now)
         if now - self._retained_us >= _RETENTION_EVERY * SECOND:
             self._retained_us = now
+            seals.seal(core.store)
             self.retain()
         return ended
 

@@ -1,4 +1,4 @@
-"""`tocsin db`: upgrade, check, back up and restore a store."""
+"""`tocsin db`: upgrade, check, audit, back up and restore a store."""
 
 from __future__ import annotations
 
@@ -25,17 +25,19 @@ def upgrade(store: str = STORE, json: bool = JSON_OPTION) -> None:
 
 
 @app.command()
-def check(store: str = STORE, json: bool = JSON_OPTION) -> None:
+def check(
+    store: str = STORE,
+    head: list[str] = typer.Option([], help="A head that was kept elsewhere, SEQ:DIGITS; again for more."),
+    json: bool = JSON_OPTION,
+) -> None:
     """Check everything that should hold in a store. Exit code 1: something does not."""
-    from tocsin.errors import StoreError
     from tocsin.store import Store
     from tocsin.store.check import check as run
 
-    if "://" not in store and not Path(store).exists():
-        raise StoreError(f"there is no store {store}")
+    _exists(store)
     opened = Store.open(store)
     try:
-        problems = run(opened)
+        problems = run(opened, [_head(one) for one in head])
         seq = opened.meta().seq
     finally:
         opened.close()
@@ -67,6 +69,83 @@ def restore(
     from tocsin.store.backup import restore as run
 
     _report(run(store, file), store, json)
+
+
+@app.command()
+def head(store: str = STORE, json: bool = JSON_OPTION) -> None:
+    """Seal the log and print the head of its chain, to be kept elsewhere: `check --head` holds the store against it."""
+    from tocsin.store import Store
+    from tocsin.store.seals import newest, seal
+
+    _exists(store)
+    opened = Store.open(store)
+    try:
+        seal(opened)
+        with opened.read() as connection:
+            last = newest(connection)
+    finally:
+        opened.close()
+    if json:
+        print_json(None if last is None else {"seq": last.through_seq, "head": last.head.hex()})
+    else:
+        print("nothing was published yet" if last is None else f"{last.through_seq}:{last.head.hex()}")
+
+
+@app.command()
+def audit(
+    store: str = STORE,
+    events: int = typer.Option(1000, min=1, help="How many events, drawn at random."),
+    subscriptions: int = typer.Option(1000, min=1, help="How many subscriptions, drawn at random."),
+    everything: bool = typer.Option(False, "--all", help="All events, and all subscriptions."),
+    seed: int = typer.Option(0, help="Of the random draw."),
+    json: bool = JSON_OPTION,
+) -> None:
+    """Match the log again, by the definition, and compare with what is stored. Exit code 1: there is a difference."""
+    from tocsin.broker.log_audit import MOST_TOLD
+    from tocsin.broker.log_audit import audit as run
+    from tocsin.store import Store
+
+    _exists(store)
+    opened = Store.open(store)
+    try:
+        found = run(
+            opened,
+            most_events=None if everything else events,
+            most_subscriptions=None if everything else subscriptions,
+            seed=seed,
+        )
+    finally:
+        opened.close()
+    told = {
+        "events": found.events, "subscriptions": found.subscriptions, "pairs": found.pairs, "left_out": found.left_out,
+        "missing": found.missing[:MOST_TOLD], "invented": found.invented[:MOST_TOLD],
+        "unreadable": found.unreadable[:MOST_TOLD],
+    }  # fmt: skip
+    if json:
+        print_json(told)
+    else:
+        print(f"{found.pairs} pairs of {found.events} events and {found.subscriptions} subscriptions; "
+              f"{found.left_out} left out: operators and offers")  # fmt: skip
+        for what in ("missing", "invented"):
+            for seq, id in told[what]:  # type: ignore[attr-defined]
+                print(f"{what}: event {seq}, subscription {id}")
+        print("\n".join(found.unreadable[:MOST_TOLD]) or "no difference" if found.is_well else "they differ")
+    if not found.is_well:
+        raise typer.Exit(1)
+
+
+def _exists(store: str) -> None:
+    from tocsin.errors import StoreError
+
+    if "://" not in store and not Path(store).exists():
+        raise StoreError(f"there is no store {store}")
+
+
+def _head(text: str) -> tuple[int, str]:
+    seq, colon, digits = text.partition(":")
+    if not colon or not seq.isdigit():
+        raise typer.BadParameter("a head is SEQ:DIGITS, as `tocsin db head` prints it")
+    return int(seq), digits
 
 
 def _report(seq: int, where: str, json: bool) -> None:

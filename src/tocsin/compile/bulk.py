@@ -11,7 +11,7 @@ form), which either takes it or says what is wrong with it. Both ways end in one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -53,10 +53,12 @@ class BulkLoad:
     errors: list[BadLine]
 
 
-def load_bulk(lines: Iterable[bytes | str], schema: Schema, operators: Operators = NO_OPERATORS) -> BulkLoad:
+def load_bulk(
+    lines: Iterable[bytes | str], schema: Schema, operators: Operators = NO_OPERATORS, *, first_line: int = 1
+) -> BulkLoad:
     """Return the table of the subscriptions in these lines. Blank lines are passed over; bad ones are reported."""
     loader = _Loader(schema, operators)
-    remaining, first = iter(lines), 1
+    remaining, first = iter(lines), first_line
     while chunk := list(islice(remaining, LINES_AT_ONCE)):
         loader.take(first, chunk)
         first += len(chunk)
@@ -198,7 +200,9 @@ class _Loader:
     def _take_slowly(self, number: int, line: bytes | str) -> None:
         id = None
         try:
-            id, tree = from_document(decode(line))
+            document = decode(line)
+            id = document.get("id") if isinstance(document, Mapping) else None
+            id, tree = from_document(document)
             form = normalise(bind(tree, self.schema, operators=self.operators))
         except TocsinError as error:
             self.errors.append(BadLine(number, id, error))

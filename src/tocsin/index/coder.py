@@ -75,6 +75,13 @@ class Coder:
             return None
         return TextCoder(self._listed)
 
+    @cached_property
+    def words(self) -> TextCoder | None:
+        """What codes words; None where the column is of something else."""
+        if self.column.derivation != "words" or not all(map(is_unicode, self._listed)):
+            return None
+        return TextCoder(self._listed)
+
     def _remember(self, key: Any) -> int:
         """Return the code of a key, kept for the next batch: values come again."""
         if len(self._known) >= REMEMBERED:

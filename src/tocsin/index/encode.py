@@ -23,7 +23,8 @@ from tocsin.index.jit import kernel
 from tocsin.index.key_column import KeyColumn, from_events, keys_of
 from tocsin.index.layout import ABSENT_CODE
 from tocsin.index.raw_memory import addresses_of, code_by_tables
-from tocsin.schema import EVENT_TYPE, Domain, Event, NumericDomain, Schema, Value
+from tocsin.index.word_tokens import WordTokens
+from tocsin.schema import EVENT_TYPE, Domain, Event, NumericDomain, Schema, TextDomain, Value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,6 +59,7 @@ class EventSource(ABC):
     def __init__(self, size: int) -> None:
         self.size = size
         self._known: dict[tuple[str, Derivation], KeyColumn | None] = {}
+        self._tokens: dict[str, WordTokens | None] = {}
 
     def keys(self, column: Column) -> KeyColumn | None:
         """Return the keys of a column; None where the events have none of the attribute."""
@@ -65,6 +67,14 @@ class EventSource(ABC):
         if name not in self._known:
             self._known[name] = self.read(column.attribute, column.domain, column.derivation)
         return self._known[name]
+
+    def word_tokens(self, attribute: str, domain: Domain) -> WordTokens | None:
+        """Return the words of an attribute's texts; None where some event has several, or they are not plain texts."""
+        if attribute not in self._tokens:
+            plain = isinstance(domain, TextDomain) and domain.max_length is None
+            texts = self.texts(attribute) if plain else None
+            self._tokens[attribute] = None if texts is None else WordTokens.of(texts)
+        return self._tokens[attribute]
 
     @abstractmethod
     def read(self, attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn | None:
@@ -100,6 +110,14 @@ class EventObjects(EventSource):
 
     def read(self, attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn:
         return from_events(self.events, attribute, domain, derivation)
+
+    def texts(self, attribute: str) -> pa.StringArray | None:
+        import pyarrow as pa
+
+        values = [event.values.get(attribute) for event in self.events]
+        if any(found is not None and len(found) > 1 for found in values):
+            return None
+        return pa.array([None if found is None else found[0] for found in values], pa.string())
 
     def sample(self, count: int) -> EventObjects:
         return EventObjects(self.events[:count])
@@ -229,6 +247,10 @@ class SegmentEncoder:
             if done is not None and done[position]:
                 continue
             column, row = coder.column, codes[position]
+            if coder.words is not None and (tokens := source.word_tokens(column.attribute, column.domain)) is not None:
+                row.fill(ABSENT_CODE)
+                multiples[position] = tokens.coded(coder.words)
+                continue
             if coder.texts is not None and (texts := source.texts(column.attribute)) is not None:
                 coder.texts.code_into(texts, row)
                 if texts.null_count:
@@ -276,8 +298,17 @@ class SegmentEncoder:
             codes=np.concatenate([np.zeros(0, np.int32), *(coder.table for _, coder in chosen)]),
         )
 
-    def encode_one(self, event: Event, seq: Int64s | None = None, arrival: Int64s | None = None) -> CodedBatch:
-        """Return the codes of one event, without the detour by columns."""
+    def encode_one(
+        self,
+        event: Event,
+        seq: Int64s | None = None,
+        arrival: Int64s | None = None,
+        source: EventSource | None = None,
+    ) -> CodedBatch:
+        """Return the codes of one event, without the detour by columns.
+
+        `source` has the event alone, and keeps its words for who asks for them next.
+        """
         single = [-1] * len(self.coders)
         values = event.values
         for position, attribute, known, remember in self._single_valued:
@@ -289,6 +320,11 @@ class SegmentEncoder:
         for position, coder in self._multiple_valued:
             column = coder.column
             found = values.get(column.attribute)
+            if found is not None and coder.words is not None and source is not None:
+                tokens = source.word_tokens(column.attribute, column.domain)
+                if tokens is not None:
+                    multiples[position] = tokens.coded(coder.words)
+                    continue
             if found is not None:
                 keys = [key for value in found for key in keys_of(column.domain, column.derivation, value)]
                 codes = sorted({coder.code_of(key) for key in keys} - ({0} if column.derivation == "words" else set()))

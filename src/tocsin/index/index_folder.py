@@ -1,8 +1,11 @@
-"""IndexFolder: a SubscriptionIndex on disk, shared by the processes of a host.
+"""IndexFolder: a SubscriptionIndex on disk, shared by the processes of a host, or of a cluster.
 
-    manifest.json            what is live: version, seq, schema version, segments, and who left them
+    manifest.json            what is live: version, seq, schema, segments, and who left them
+    00000003.manifest        the same of an earlier version, in a folder that keeps them
     00000001.segment, …      segments, written once and never again
     00000001.3.dead, …       the subscriptions that left a segment, by number and seq, as of one manifest
+    1a2b3c4d.schema          a schema that subscriptions are bound to, by its checksum
+    *.documents              subscriptions as they were written, where they are kept (pipeline/subscription_folder.py)
 
 One process writes; any number read. A save writes what is new, makes it durable, and swaps the manifest by a rename:
 a reader sees the old set or the new one, whole. A reader that moves on opens only the segments that it does not have.
@@ -13,20 +16,27 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Container, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 
+from tocsin.compile.table import Check, CheckKind
 from tocsin.errors import FileError
 from tocsin.index.segment_file import open_segment, write_segment
 from tocsin.index.subscription_index import SubscriptionIndex
 from tocsin.index.tier import Tier
+from tocsin.language.json_form import node_from_json
+from tocsin.language.syntax import OperatorCall, leaves
 from tocsin.schema import Schema
+from tocsin.schema.files import dumps, loads
 
 MANIFEST = "manifest.json"
-FORMAT = 1
+FORMAT = 2
 TRIES = 5
+_OURS = (".segment", ".dead", ".manifest", ".schema", ".documents", ".unfinished", ".tmp")
 
 
 class SegmentEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +44,9 @@ class SegmentEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     subscriptions: int
+    bytes: int = 0  # of its file
+    text_ids: bool = False
+    operators: tuple[str, ...] = ()  # that subscriptions call
     dead: int = 0
     dead_file: str | None = None
     dead_checksum: int = 0
@@ -45,23 +58,89 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     format: int = FORMAT
     version: int = 0
     seq: int = 0
+    effective_us: int = 0  # from when on streams are matched against it, where versions are kept
     schema_version: int = 1
+    schema_file: str = ""
     next_name: int = 1
     segments: tuple[SegmentEntry, ...] = ()
+    documents: tuple[str, ...] = ()  # the later ones count
+    content: str = ""  # a digest of what was written, where that was all of it
+
+    @property
+    def subscriptions(self) -> int:
+        """How many live."""
+        return sum(entry.subscriptions - entry.dead for entry in self.segments)
+
+    @property
+    def bytes(self) -> int:
+        """The size of all segments."""
+        return sum(entry.bytes for entry in self.segments)
+
+    @property
+    def text_ids(self) -> bool:
+        """Whether ids are texts."""
+        return any(entry.text_ids for entry in self.segments)
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The operators that subscriptions call, also some that have left."""
+        return tuple(sorted({name for entry in self.segments for name in entry.operators}))
+
+    def files(self) -> set[str]:
+        """Return the names of all files that it needs."""
+        found = {self.schema_file, *self.documents}
+        for entry in self.segments:
+            found |= {f"{entry.name}.segment", entry.dead_file or ""}
+        return found
 
 
 class IndexFolder:
-    """The files of one index."""
+    """The files of one index. With `keep_versions` so many earlier manifests stay readable, with all that they name."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, keep_versions: int = 0) -> None:
         self.path = path
+        self.keep_versions = keep_versions
         self._tiers: dict[str, Tier] = {}  # open ones, by name
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    def manifest(self) -> Manifest | None:
-        """Return the current manifest; None where there is none yet. Raises FileError where it cannot be read."""
-        path = self.path / MANIFEST
+    def manifest(self, version: int | None = None) -> Manifest | None:
+        """Return the current manifest; None where there is none yet. Raises FileError where it cannot be read.
+
+        Of an earlier version, where that is kept, else FileError.
+        """
+        current = self._read(self.path / MANIFEST)
+        if version is None or (current is not None and current.version == version):
+            return current
+        found = self._read(self._place_of(version))
+        if found is None:
+            now = "there is none" if current is None else f"the newest is {current.version}"
+            raise FileError(str(self.path), f"version {version} of the subscriptions is not kept; {now}")
+        return found
+
+    def manifest_at(self, time_us: int) -> Manifest | None:
+        """Return the manifest that streams are matched against at a time: the newest that is in effect, or the oldest."""
+        found = self.manifest()
+        while found is not None and found.effective_us > time_us:
+            earlier = self._read(self._place_of(found.version - 1))
+            if earlier is None:
+                break
+            found = earlier
+        return found
+
+    def schema(self, manifest: Manifest) -> Schema:
+        """Return the schema that a manifest's subscriptions are bound to; raises FileError where it is not there."""
+        path = self.path / manifest.schema_file
+        try:
+            return loads(path.read_bytes(), "json")
+        except OSError as error:
+            raise FileError(str(path), f"the schema cannot be read: {error.strerror}") from None
+
+    def _place_of(self, version: int) -> Path:
+        return self.path / f"{version:08d}.manifest"
+
+    @staticmethod
+    def _read(path: Path) -> Manifest | None:
         try:
             found = msgspec.json.decode(path.read_bytes(), type=Manifest)
         except FileNotFoundError:
@@ -77,22 +156,31 @@ class IndexFolder:
         for attempt in range(TRIES):
             manifest = self.manifest() or Manifest(schema_version=schema.version)
             try:
-                tiers = [self._open(entry, schema, verify=verify) for entry in manifest.segments]
+                return self.open(manifest, schema, verify=verify), manifest
             except FileNotFoundError:  # the writer has moved on, and removed what we were about to open
                 if attempt == TRIES - 1 or (self.manifest() or manifest).version == manifest.version:
                     raise FileError(str(self.path), "the manifest names a segment that is not there") from None
-                continue
-            self._tiers = {tier.name: tier for tier in tiers}
-            return SubscriptionIndex(schema, tiers, first_name=manifest.next_name), manifest
         raise AssertionError("the loop returns or raises")
 
+    def open(
+        self, manifest: Manifest, schema: Schema, *, only: Container[str] | None = None, verify: bool = True
+    ) -> SubscriptionIndex:
+        """Return the index of a manifest, or of some of its segments; raises FileNotFoundError."""
+        tiers = [
+            self._open(entry, schema, verify=verify)
+            for entry in manifest.segments
+            if only is None or entry.name in only
+        ]
+        self._tiers = {tier.name: tier for tier in tiers}
+        return SubscriptionIndex(schema, tiers, first_name=manifest.next_name)
+
     def _open(self, entry: SegmentEntry, schema: Schema, *, verify: bool) -> Tier:
+        dead = {} if entry.dead_file is None else self._read_dead(entry)
         tier = self._tiers.get(entry.name)
-        if tier is None:
+        if tier is None or not tier.dead.keys() <= dead.keys():  # else some of them would have to come back
             segment = open_segment(self.path / f"{entry.name}.segment", schema.domain_of, verify=verify)
             tier = Tier(entry.name, segment)
-        if entry.dead_file is not None:
-            tier.bury_all(self._read_dead(entry))
+        tier.bury_all(dead)
         return tier
 
     def _read_dead(self, entry: SegmentEntry) -> dict[int, int]:
@@ -105,8 +193,11 @@ class IndexFolder:
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
-    def save(self, index: SubscriptionIndex, seq: int) -> Manifest:
-        """Make the index durable as of seq; return the manifest. To be called by one writer, between changes."""
+    def save(self, index: SubscriptionIndex, seq: int, **facts: Any) -> Manifest:
+        """Make the index durable as of seq; return the manifest. To be called by one writer, between changes.
+
+        `facts` are further fields of the manifest.
+        """
         self.path.mkdir(parents=True, exist_ok=True)
         old = self.manifest() or Manifest()
         self._rename_strangers(index, old)
@@ -119,52 +210,83 @@ class IndexFolder:
             version=old.version + 1,
             seq=seq,
             schema_version=index.schema.version,
+            schema_file=self._save_schema(index.schema),
             next_name=index.next_name,
             segments=tuple(self._entry(tier, on_disk.get(tier.name), old.version + 1) for tier in tiers),
+            **facts,
         )
         self._swap(new)
         self._tiers = {tier.name: tier for tier in tiers}
         self._remove_unused(old, new)
         return new
 
+    def _save_schema(self, schema: Schema) -> str:
+        """Write the schema unless it is there; return the name of its file."""
+        data = schema.derived("index folder", lambda: dumps(schema, "json").encode())
+        name = f"{zlib.crc32(data):08x}.schema"
+        if not (self.path / name).exists():
+            _write_whole(self.path / name, data)
+        return name
+
     def _rename_strangers(self, index: SubscriptionIndex, old: Manifest) -> None:
         """Give new names to tiers that bear the name of a segment on disk without being it: of an index built anew."""
         index.next_name = max(index.next_name, old.next_name)
         taken = {entry.name for entry in old.segments}
         for tier in index.tiers():
-            if tier.name in taken and self._tiers.get(tier.name) is not tier:
+            if (tier.name in taken or int(tier.name) < old.next_name) and self._tiers.get(tier.name) is not tier:
                 tier.name, index.next_name = f"{index.next_name:08d}", index.next_name + 1
 
     def _entry(self, tier: Tier, old: SegmentEntry | None, version: int) -> SegmentEntry:
-        if not tier.dead:
-            return SegmentEntry(name=tier.name, subscriptions=len(tier.segment))
         if old is not None and old.dead == len(tier.dead):
             return old
+        whole = old or SegmentEntry(
+            name=tier.name,
+            subscriptions=len(tier.segment),
+            bytes=(self.path / f"{tier.name}.segment").stat().st_size,
+            text_ids=tier.segment.ids_are_text,
+            operators=_operators_of(tier.segment.checks),
+        )
+        if not tier.dead:
+            return msgspec.structs.replace(whole, dead=0, dead_file=None, dead_checksum=0)
         name = f"{tier.name}.{version}.dead"
         data = np.array(sorted(tier.dead.items()), np.int64).tobytes()
         _write_durably(self.path / name, data)
-        return SegmentEntry(
-            name=tier.name,
-            subscriptions=len(tier.segment),
-            dead=len(tier.dead),
-            dead_file=name,
-            dead_checksum=zlib.crc32(data),
-        )
+        return msgspec.structs.replace(whole, dead=len(tier.dead), dead_file=name, dead_checksum=zlib.crc32(data))
 
     def _swap(self, manifest: Manifest) -> None:
-        unfinished = self.path / f"{MANIFEST}.{os.getpid()}.unfinished"
-        _write_durably(unfinished, msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
-        unfinished.replace(self.path / MANIFEST)
+        data = msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
+        if self.keep_versions:
+            _write_whole(self._place_of(manifest.version), data)
+        _write_whole(self.path / MANIFEST, data)
         _sync_folder(self.path)
 
     def _remove_unused(self, old: Manifest, new: Manifest) -> None:
-        """Remove what neither the new manifest nor the one before it names: a reader may be about to open that."""
-        named = {MANIFEST}
-        for entry in (*old.segments, *new.segments):
-            named |= {f"{entry.name}.segment", str(entry.dead_file)}
+        """Remove what no kept manifest names, nor the one before: a reader may be about to open that."""
+        named = old.files() | new.files()
+        for version in range(new.version, new.version - self.keep_versions, -1):
+            kept = self._read(self._place_of(version)) if version > 0 else None
+            if kept is not None:
+                named |= kept.files() | {self._place_of(version).name}
         for path in self.path.iterdir():
-            if path.suffix in (".segment", ".dead", ".unfinished", ".tmp") and path.name not in named:
+            if path.suffix in _OURS and path.name not in named:
                 path.unlink(missing_ok=True)
+
+
+def _operators_of(checks: Sequence[Check]) -> tuple[str, ...]:
+    """Return the names of the operators that checks call."""
+    found: set[str] = set()
+    for check in checks:
+        if check.kind == CheckKind.ASKED:
+            tree = node_from_json(msgspec.json.decode(check.expression))
+            found |= {leaf.name for leaf in leaves(tree) if isinstance(leaf, OperatorCall)}
+    return tuple(sorted(found))
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that it is there complete or not at all."""
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
+    _write_durably(unfinished, data)
+    unfinished.replace(path)
 
 
 def _write_durably(path: Path, data: bytes) -> None:

@@ -8,16 +8,18 @@ Lean kernels count none. So they may not make arrays, only use and slice those t
 may not return arrays, unless it is inlined.
 
 Numba takes a kernel from its cache as long as the file of the kernel is the same, though the helpers and the layout that
-are compiled into it may lie in others. So what the cache is good for is told by all files of kernels here.
+are compiled into it may lie in others. So what the cache is good for is told by all of them (kernel_sources.py). Where it
+is, is said by kernel_cache.py.
 """
 
 from __future__ import annotations
 
-import zlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numba
+
+from tocsin.index import kernel_cache
+from tocsin.index.kernel_sources import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,24 +27,11 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-def _checksum_of_sources() -> int:
-    """Return a checksum of all files whose code is compiled into kernels."""
-    here = Path(__file__).parent
-    checksum = 0
-    for folder in (here, here.parent / "matching" / "columnar"):
-        for path in sorted(folder.glob("*.py")):
-            checksum = zlib.crc32(path.read_bytes(), checksum)
-    return checksum
-
-
-SOURCES = _checksum_of_sources()
-
-
 def _cached(function: F, **options: Any) -> F:
-    compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+    compiled = kernel_cache.compiled(function, nogil=True, error_model="numpy", **options)
     file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if file is not None:  # where Numba compiles, and has a place to keep what it compiled
-        file._source_stamp = (file._source_stamp, SOURCES)
+        file._source_stamp = (file._source_stamp, key_of(function.__module__))
     return cast("F", compiled)
 
 

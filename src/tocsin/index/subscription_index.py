@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tocsin.compile.ids import id_at
+from tocsin.compile.ids import Ids, id_at
 from tocsin.compile.normalise import NormalForm
 from tocsin.compile.table import ConjunctionTable
 from tocsin.compile.table_builder import compile_table
@@ -107,6 +107,17 @@ class SubscriptionIndex:
                     tier.bury(number, seq)
                     return
         raise UnknownSubscription(id)
+
+    def remove_all(self, ids: Ids) -> int:
+        """Let go of subscriptions at once; return how many of them there were."""
+        with self._lock:
+            found = 0
+            for tier in self.tiers():
+                numbers = tier.numbers_of(ids)
+                gone = dict.fromkeys(np.unique(numbers[numbers >= 0]).tolist(), 0)
+                tier.bury_all(gone)
+                found += len(gone)
+            return found
 
     def __contains__(self, id: object) -> bool:
         return id in self._pending or any(tier.number_of(id) is not None for tier in reversed(self._tiers))

@@ -46,9 +46,15 @@ class Tier:
 
     def first_of(self, ids: Ids) -> int | None:
         """Return the position of the first of these ids that is a living subscription's here; None where none is."""
+        known = np.flatnonzero(self.numbers_of(ids) >= 0)
+        return int(known[0]) if len(known) else None
+
+    def numbers_of(self, ids: Ids) -> Int64s:
+        """Return the numbers of living subscriptions; -1 where the tier has none of an id."""
         numbers = self._places.of_all(ids)
-        known = np.flatnonzero(numbers >= 0).tolist()
-        return next((at for at in known if int(numbers[at]) not in self.dead), None)
+        if self.dead:
+            numbers[np.isin(numbers, np.fromiter(self.dead, np.int64))] = -1
+        return numbers
 
     @cached_property
     def _places(self) -> IdPlaces:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin.errors import ParseError, TocsinError
+from tocsin.errors import ParseError, TocsinError, shown
 from tocsin.language.bind import BoundSubscription, bind
 from tocsin.language.bulk_form import from_bulk
 from tocsin.language.formula import NO_OPERATORS, Operators
@@ -47,7 +47,9 @@ def read_lines(
             continue
         id = None
         try:
-            id, tree = from_document(decode(line))
+            document = decode(line)
+            id = document.get("id") if isinstance(document, Mapping) else None
+            id, tree = from_document(document)
             yield (number if id is None else id), bind(tree, schema, operators=operators)
         except TocsinError as error:
             yield BadLine(number, id, error)
@@ -66,8 +68,8 @@ def from_document(document: Any) -> tuple[str | int | None, Subscription]:
     if not isinstance(document, Mapping):
         raise ParseError(f"a subscription is an object with {SHAPES}, not {type(document).__name__}")
     id = document.get("id")
-    if id is not None and (not isinstance(id, str | int) or isinstance(id, bool)):
-        raise ParseError(f"id: a subscription's id is a text or a whole number, not {id!r}")
+    if "id" in document and (not isinstance(id, str | int) or isinstance(id, bool)):
+        raise ParseError(f"id: a subscription's id is a text or a whole number, not {shown(id)}")
     given = [key for key in ("text", "where", "predicates") if key in document]
     if len(given) != 1 and not ("event_types" in document and not given):
         raise ParseError(f"a subscription has exactly one of {SHAPES}")

@@ -26,6 +26,7 @@ from tocsin.language.json_form import node_from_json
 from tocsin.language.json_reader import literal_from_json
 from tocsin.language.semantics import Situation, holds
 from tocsin.matching.formulas import Formulas
+from tocsin.matching.word_checks import WordChecks
 from tocsin.operators.asked import HOLDS, trusted_scope
 from tocsin.schema import Event, Schema, Value
 
@@ -124,6 +125,10 @@ class Deciders:
         return Formulas(self._checks, self.schema)
 
     @cached_property
+    def _words(self) -> WordChecks:
+        return WordChecks(self._checks, lambda number: self._predicate(number).root, self.schema)
+
+    @cached_property
     def _predicates(self) -> dict[int, ConditionFormula]:
         return {}
 
@@ -152,6 +157,10 @@ class Deciders:
     def _decide_predicates(
         self, candidates: Candidates, pair: Int64s, check: npt.NDArray[np.int32], source: EventSource, _: Inquiry
     ) -> None:
+        if not candidates.computed:
+            decided, held = self._words.decide(source, check, candidates.event[pair])
+            candidates.refuse(pair[decided & ~held])
+            pair, check = pair[~decided], check[~decided]
         for number in np.unique(check).tolist():
             of = pair[check == number]
             of = of[candidates.open[of]]

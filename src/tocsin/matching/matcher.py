@@ -39,13 +39,14 @@ from tocsin.matching.columnar.tier_ids import TierIds
 from tocsin.matching.columnar.tier_reader import OUTPUT_IDS, TierReader, match_tiers
 from tocsin.matching.engine import Capabilities, Engine, SubscriptionId
 from tocsin.matching.inquiry import Failure, Inquiry, Match
-from tocsin.matching.recall import recalled
 from tocsin.matching.offering import OfferMatches, match_offers, needs_scan
+from tocsin.matching.recall import recalled
 from tocsin.offers.analysis import Analysis
 from tocsin.offers.programs import Programs
 from tocsin.operators.asked import Asked
 from tocsin.operators.problem import Schedule
 from tocsin.operators.registry import Registry
+from tocsin.operators.stored_calls import StoredCalls
 from tocsin.schema import Event, Schema, Value
 
 if TYPE_CHECKING:
@@ -177,9 +178,9 @@ class Matcher(Engine):
         return self._analysis.analyse(raw) if is_offer(raw) else self.schema.admit(raw)
 
     @property
-    def stored_operators(self) -> Operators:
+    def stored_operators(self) -> StoredCalls:
         """What stored subscriptions are bound to: operators that are gone do not keep one from being held."""
-        return self.asked
+        return self.asked.stored
 
     @property
     def takes_long(self) -> bool:
@@ -189,7 +190,9 @@ class Matcher(Engine):
 
     def match(self, event: RawEvent, *, seq: int | None = None, arrival: int | None = None) -> list[SubscriptionId]:
         """Return the ids that the event satisfies; as of a seq and an arrival time (microseconds), where given."""
-        found: list[SubscriptionId] = self.match_array(event, seq=seq, arrival=arrival).tolist()
+        plain = type(event) is dict and seq is None and arrival is None
+        ids = self.match_raw(event) if plain else self.match_array(event, seq=seq, arrival=arrival)  # type: ignore[arg-type]
+        found: list[SubscriptionId] = ids.tolist()
         return found
 
     def find(
@@ -227,7 +230,7 @@ class Matcher(Engine):
         found: list[npt.NDArray[Any]] = []
         _, readers, dictionary = self._current()
         for reader in readers:
-            batch = reader.tier.encoder.encode_one(event, *as_of)
+            batch = reader.tier.encoder.encode_one(event, *as_of, source=source)
             found.append(reader.ids(reader.matcher().match_one(batch, reader.decider(source, inquiry))))
         ids = found[0] if len(found) == 1 else np.concatenate(found) if found else _NOTHING
         if dictionary is not None:
@@ -235,6 +238,25 @@ class Matcher(Engine):
         self.work.events += 1
         self.work.matches += len(ids)
         return ids
+
+    def match_raw(self, raw: dict[str, Any]) -> npt.NDArray[Any]:
+        """Return what `match_array` returns for the event that `raw` (JSON-like) describes; raises EventRejected.
+
+        Events of a shape that was met before are coded without being admitted one attribute after the other.
+        """
+        read = self._current()
+        found = []
+        for reader in read.readers if not is_offer(raw) else ():
+            ids = reader.match_raw(raw)
+            if ids is None:
+                return self.match_array(raw)
+            found.append(ids)
+        if not found:
+            return self.match_array(raw)
+        ids = found[0] if len(found) == 1 else np.concatenate(found)
+        self.work.events += 1
+        self.work.matches += len(ids)
+        return ids if read.dictionary is None else read.dictionary.take(ids)
 
     def match_batch(self, events: Sequence[RawEvent]) -> list[list[SubscriptionId]]:
         """Return the ids that each event satisfies."""

@@ -21,6 +21,7 @@ from tocsin.matching.engine import Capabilities, Engine, SubscriptionId
 from tocsin.matching.inquiry import Failure, Inquiry, Match
 from tocsin.matching.offering import OfferMatches
 from tocsin.offers.programs import Programs
+from tocsin.operators.stored_calls import StoredCalls
 from tocsin.schema import Event, Schema
 
 Int64s = npt.NDArray[np.int64]
@@ -34,7 +35,7 @@ class NaiveMatcher(Engine):
 
     def __init__(self, schema: Schema, operators: Operators = NO_OPERATORS, programs: Programs | None = None) -> None:
         super().__init__(schema)
-        self.operators = self.stored_operators = operators
+        self.operators, self.stored_operators = operators, StoredCalls(operators)
         self.programs = Programs() if programs is None else programs
         self._subscriptions: dict[SubscriptionId, BoundSubscription] = {}
 
@@ -59,7 +60,7 @@ class NaiveMatcher(Engine):
         """Return the matches of an event, with the values of variables and what is computed; and what failed."""
         matches, failures = [], []
         for id, subscription in self._subscriptions.items():
-            verdict = decide(subscription, event, self.operators)
+            verdict = decide(subscription, event, self.stored_operators)
             if verdict.matched:
                 matches.append(Match(id, verdict.bindings, verdict.computed))
             elif verdict.failure is not None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tocsin.language.formula import ConditionFormula
     from tocsin.matching.columnar.tier_reader import TierReader
     from tocsin.matching.inquiry import Inquiry
-    from tocsin.offers.scan import Candidates as Scanned
+    from tocsin.offers.survivors import Candidates as Scanned
     from tocsin.operators.event_evaluation import EventEvaluation
 
 Int64s = npt.NDArray[np.int64]

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tocsin.errors import BindError, FormulaFailed, UnknownOperator
+from tocsin.errors import FormulaFailed, UnknownOperator
 from tocsin.language.bind import bind_condition
 from tocsin.language.formula import Scope, Substitution
 from tocsin.language.json_form import node_from_json
@@ -35,6 +35,7 @@ from tocsin.operators.predicates import Predicates
 from tocsin.operators.problem import Int32s, Problem, Schedule, Workload
 from tocsin.operators.registry import Registry
 from tocsin.operators.runner import Outcome, Runner
+from tocsin.operators.stored_calls import StoredCalls
 from tocsin.schema import Domain, Event, Schema, Value, ViewAttribute
 
 Answer = (
@@ -71,7 +72,7 @@ class Asked:
         self.predicates = Predicates()
         self.lock = threading.RLock()
         self.runner = _RunUnlocked(registry.runner, self.lock)
-        self.missing: dict[str, str] = {}  # operators that are called but cannot be, and why
+        self.stored = StoredCalls(registry)
         self.evaluations = 0
         self._scope = trusted_scope(schema, self)
         self._conditions: dict[str, Condition] = {}
@@ -140,19 +141,11 @@ class Asked:
 
     def bind_call(self, call: OperatorCall, attributes: Mapping[str, ViewAttribute]) -> OperatorCall:
         """Return a stored call as it is used here; one that cannot be is kept, and fails."""
-        try:
-            return self.registry.bind_call(call, attributes)
-        except BindError as error:
-            self.missing[call.name] = str(error)
-            return call
+        return self.stored.bind_call(call, attributes)
 
     def variable_domains(self, call: OperatorCall) -> Mapping[str, Domain]:
         """Return the domain of each variable of a call."""
-        if call.name in self.missing:
-            from tocsin.language.formula import FLOAT
-
-            return dict.fromkeys(variables_of(call), FLOAT)
-        return self.registry.variable_domains(call)
+        return self.stored.variable_domains(call)
 
     def solutions(self, call: OperatorCall, event: Event) -> Sequence[Substitution]:
         del call, event
@@ -224,7 +217,7 @@ class Asked:
                 evaluation.statistics = self.predicates.grown_statistics()
                 rows = evaluation.solutions(number)
                 if rows is None:
-                    raise FormulaFailed(self.missing.get(call.name) or evaluation.failures[number])
+                    raise FormulaFailed(self.stored.missing.get(call.name) or evaluation.failures[number])
                 known[call] = _Solutions(names, rows)
             return known[call]
 

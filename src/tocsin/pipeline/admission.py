@@ -7,6 +7,7 @@ are admitted one by one by the schema, which is the definition, and which tells 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.errors import EventRejected
+from tocsin.language.offer import is_offer
 from tocsin.pipeline.column_checks import fit
 from tocsin.pipeline.layout import Layout
 from tocsin.pipeline.raw_rows import raw_rows
@@ -41,23 +43,29 @@ class Admission:
     rejected: dict[int, EventRejected] = field(default_factory=dict)
 
 
-def admit_batch(batch: pa.RecordBatch, schema: Schema, layout: Layout) -> Admission:
-    """Return the batch's events, and why the others are none."""
+Analyse = Callable[[Mapping[str, Any]], Event]  # raises EventRejected
+
+
+def admit_batch(batch: pa.RecordBatch, schema: Schema, layout: Layout, analyse: Analyse | None = None) -> Admission:
+    """Return the batch's events, and why the others are none; without `analyse` there are no offers."""
     columns = _Columns(batch, schema, layout)
     rows = np.flatnonzero(columns.fits)
     admission = Admission(rows, columns.canonical(rows))
     slow = np.flatnonzero(~columns.fits)
     if len(slow):
-        _admit_slowly(batch.take(_indices(slow)), slow, schema, layout, admission)
+        _admit_slowly(batch.take(_indices(slow)), slow, schema, layout, admission, analyse)
     return admission
 
 
-def _admit_slowly(part: pa.RecordBatch, rows: Rows, schema: Schema, layout: Layout, admission: Admission) -> None:
+def _admit_slowly(
+    part: pa.RecordBatch, rows: Rows, schema: Schema, layout: Layout, admission: Admission, analyse: Analyse | None
+) -> None:
     for row, raw in zip(rows.tolist(), raw_rows(part, layout), strict=True):
         try:
             if isinstance(raw, EventRejected):
                 raise raw
-            admission.events[row] = schema.admit(raw)
+            offered = analyse is not None and is_offer(raw)
+            admission.events[row] = analyse(raw) if analyse is not None and offered else schema.admit(raw)
         except EventRejected as error:
             admission.rejected[row] = error
 

@@ -79,7 +79,7 @@ def backfill(
         spark: The session, where there is no DataFrame to take it from.
         time: The timestamp column of the archive.
         event_id: The column that names an event.
-        options: Of match(): event_json, event_columns, keep, ...
+        options: Of match(): event_json, event_columns, keep, operators, programs, ...
     """
     events = read_archive(archive, spark, window, time)
     given = _as_given(subscriptions, events)

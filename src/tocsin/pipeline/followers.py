@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tocsin.broker.core import Core
 from tocsin.broker.indexes import folder_of, open_index
 from tocsin.broker.offers import OfferAdmission, PublishedOffer
 from tocsin.broker.outcomes import Outcome, outcomes_of
 from tocsin.broker.settings import BrokerSettings
+from tocsin.language.offer import Offer
 from tocsin.matching.inquiry import Inquiry
 from tocsin.offers.program_files import ProgramsFile
 from tocsin.operators.registries import open_registry
+from tocsin.operators.registry import Registry
 from tocsin.pipeline.stores import open_store
 from tocsin.schema import Event, Schema
 from tocsin.store.notifications import Matches
@@ -53,6 +56,10 @@ class Follower:
         return self._core.schema
 
     @property
+    def operators(self) -> Registry:
+        return self._core.registry
+
+    @property
     def seq(self) -> int:
         """The seq up to which this process knows the store."""
         return self._core.live.seq
@@ -78,8 +85,14 @@ class Follower:
         inquiry: Inquiry | None = None,
     ) -> Matches:
         """Return the matches of events as of their seqs and arrivals; the inquiry is told what else is found out."""
+        found = Inquiry() if inquiry is None else inquiry
         with self._core.lock:
-            return self._core.live.match(seqs, arrivals_us, events, inquiry)
+            matches = self._core.live.match(seqs, arrivals_us, events, found)
+            if inquiry is not None and inquiry.failures:
+                met = outcomes_of(self._core.live, seqs, arrivals_us, events, matches, inquiry)
+                places = {seq: at for at, seq in enumerate(seqs)}
+                inquiry.failures = {(places[one.seq], each.id): each.reason for one in met for each in one.failures}
+            return matches
 
     def outcomes(
         self, seqs: Sequence[int], arrivals_us: Sequence[int], events: Sequence[Event]
@@ -94,6 +107,11 @@ class Follower:
         """Return seq -> document of the events in a stretch of the log that are offers."""
         with self._core.store.read() as connection:
             return documents_between(connection, first_seq, last_seq)
+
+    def analyse(self, document: Mapping[str, Any]) -> Offer:
+        """Return the offer of a document, bound to the programs of now; raises EventRejected."""
+        self._programs.follow()
+        return self._core.offers.analyse(document, self.schema)
 
     def admit_offer(self, document: bytes) -> PublishedOffer:
         """Return an offer of the store, bound to the programs of now; raises EventRejected."""

@@ -1,19 +1,20 @@
 """Layout: which columns of a DataFrame are the event, and in which form they come.
 
 A DataFrame may hold an event as columns (structs give dotted names, arrays several values, maps one name per key), as
-one column of JSON text or VARIANT that holds the whole event, or mixed: a text or VARIANT column `item` is read as JSON
-where the schema knows `item.title` and no `item`. Decided once, by the driver, from names and types; raw_rows.py and
-admission.py follow it in the workers.
+one column of JSON text, VARIANT or a struct that holds the whole event, or mixed: a text or VARIANT column `item` is read
+as JSON where the schema knows `item.title` and no `item`. Decided once, by the driver, from names and types; raw_rows.py
+and admission.py follow it in the workers. A column whose type can hold no value of its attribute is refused here: every
+event would be invalid.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tocsin.errors import SchemaError, did_you_mean, nearest
-from tocsin.schema import EVENT_TYPE, Schema
+from tocsin.schema import EVENT_TYPE, NumericDomain, Schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -48,6 +49,10 @@ def choose_layout(
         if name not in events.columns:
             raise SchemaError(f"the events have no column {name!r}{did_you_mean(nearest(name, events.columns))}")
     if whole is not None:
+        if (kind := events.schema[whole].dataType.typeName()) not in _WHOLE:
+            raise SchemaError(
+                f"the column {whole!r} is {kind}, and holds no events: JSON text, VARIANT or a struct does"
+            )
         return Layout(whole=whole)
     known = {EVENT_TYPE, *schema.attributes}
     chosen = list(columns) if columns is not None else list(events.columns)
@@ -59,7 +64,49 @@ def choose_layout(
                 "If a column holds the event as JSON, name it: event_json=…"
             )
     as_json = tuple(name for name in chosen if _is_embedded(events.schema[name].dataType, name, known))
-    return Layout(tuple(name for name in chosen if name not in as_json), as_json)
+    plain = tuple(name for name in chosen if name not in as_json)
+    wrong = [each for name in plain for each in _misfits(name, events.schema[name].dataType, schema)]
+    if wrong:
+        raise SchemaError("no event could be valid: " + "; ".join(wrong))
+    return Layout(plain, as_json)
+
+
+_WHOLE = ("string", "varchar", "char", "binary", "variant", "struct", "map")
+_TEXTS = ("string", "varchar", "char")
+_NUMBERS = ("byte", "short", "integer", "long", "float", "double", "decimal")
+_FITTING = {  # kind of domain -> types of columns that may hold its values
+    "numeric": _NUMBERS,
+    "text": _TEXTS,
+    "enumerated": _TEXTS,
+    "hierarchical": _TEXTS,
+    "boolean": ("boolean",),
+    "time": ("timestamp", *_TEXTS),
+    "point": ("struct", "map"),
+}
+_SAID = {
+    "time": "a timestamp with zone, or text such as '2026-11-15T10:00:00Z'",
+    "numeric": "a number",
+    "boolean": "a boolean",
+    "point": "a struct of lat and lon",
+}
+
+
+def _misfits(name: str, found: Any, schema: Schema) -> list[str]:
+    """Return what is wrong with the type of a column, or with those within it."""
+    kind = found.typeName()
+    entry = schema.view().attributes.get(name)
+    if entry is None:
+        if kind != "struct":
+            return []  # what the schema does not know, it says row by row
+        return [each for field in found.fields for each in _misfits(f"{name}.{field.name}", field.dataType, schema)]
+    if kind == "array" and not (entry.domain.kind == "point" and found.elementType.typeName() != "struct"):
+        return _misfits(name, found.elementType, schema)
+    allowed = _FITTING.get(entry.domain.kind)
+    is_decimal = isinstance(entry.domain, NumericDomain) and entry.domain.type == "decimal"
+    if allowed is None or kind in ("void", "array", *allowed) or (is_decimal and kind in _TEXTS):
+        return []
+    wanted = _SAID.get(entry.domain.kind, "text")
+    return [f"the column {name} is {found.simpleString()}, and the attribute {name} wants {wanted}: cast it"]
 
 
 def _is_embedded(data_type: DataType, name: str, known: set[str]) -> bool:
@@ -75,12 +122,24 @@ def transported(events: DataFrame, layout: Layout) -> list[Column]:
 
     columns = []
     for name in layout.names:
-        column = events[_quoted(name)]
-        if events.schema[name].dataType.typeName() == "variant":
+        column = events[quoted(name)]
+        kind = events.schema[name].dataType.typeName()
+        if kind == "variant":
             column = functions.to_json(column).alias(name)
+        elif name == layout.whole and kind in ("struct", "map"):
+            column = functions.to_json(column, {"timestampFormat": _MICROSECONDS}).alias(name)
         columns.append(column)
     return columns
 
 
-def _quoted(name: str) -> str:
+_MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
+
+
+def numbered_columns(rows: DataFrame) -> DataFrame:
+    """Return the rows with numbers for names of columns: mapInArrow takes a dot in a name for a field."""
+    return rows.toDF(*(f"c{at}" for at in range(len(rows.columns))))
+
+
+def quoted(name: str) -> str:
+    """Return the name of a column as Spark's expressions have it, whatever its letters."""
     return "`" + name.replace("`", "``") + "`"

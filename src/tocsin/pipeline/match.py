@@ -7,22 +7,22 @@ the worker process keeps open. See docs/spark.md for the tutorial.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, ParamSpec
 
 from tocsin.errors import NotSupported, SchemaError
 from tocsin.pipeline.given_subscriptions import reference_of
-from tocsin.pipeline.layout import choose_layout, transported
+from tocsin.pipeline.layout import Layout, choose_layout, numbered_columns, quoted, transported
 from tocsin.pipeline.match_batches import (
-    CONJUNCTION,
-    INVALID,
+    BATCH_TIME,
     MATCHES,
-    REASONS,
+    ROW,
     SHARD,
     SUBSCRIPTION,
     SUBSCRIPTIONS,
+    Failures,
     Form,
     Invalid,
     MatchBatches,
@@ -35,7 +35,7 @@ from tocsin.schema import Schema
 from tocsin.schema.files import dumps, load
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 _EXPLANATION = "_tocsin_partitioning"
@@ -49,6 +49,8 @@ class PreparedMatch:
     events: DataFrame
     function: MatchBatches
     partitioning: Partitioning
+    output: Output  # of match()
+    told: StructType  # what workers tell, which may be more
 
 
 def prepare_match(
@@ -66,7 +68,11 @@ def prepare_match(
     arrival: str | None = None,
     conjunction: bool = False,
     reasons: bool = False,
+    details: bool = False,
+    failures: Failures = "drop",
     invalid: Invalid = "drop",
+    operators: str | Path | None = None,
+    programs: str | Path | None = None,
     bad_subscriptions: Literal["fail", "skip"] = "fail",
     folder: str | Path | None = None,
     worker_bytes: int = DEFAULT_WORKER_BYTES,
@@ -76,7 +82,8 @@ def prepare_match(
 
     Args:
         events: An event a row; batch or streaming. The event is in the columns that the schema knows, or exactly in
-            `event_columns`, or in the one JSON or VARIANT column `event_json`.
+            `event_columns`, or in the one JSON, VARIANT or struct column `event_json`. Such a column may also hold offers:
+            {"event": {…}, "rules": [text, …], "dynamic": {attribute: text}}.
         subscriptions: A DataFrame (given_subscriptions.py says of which columns), a folder of subscriptions, or a store.
         schema: A Schema or the file of one; by default that of the folder or the store.
         how: Who gets what: "events", "shards", or "auto" by size; `explain_match(df)` tells what and why.
@@ -86,32 +93,47 @@ def prepare_match(
         seq, arrival: Columns (long; arrival in microseconds) that make matching as-of, where subscriptions have
             lifetimes: those of a store.
         conjunction, reasons: Columns that say which alternative held, and the whole explanation as JSON. Pairs only.
+        details: Columns `bindings` (the values of variables that satisfy the subscription, a JSON array of objects) and
+            `computed` (what an offer computed for it, a JSON object); null where there are none. Pairs only.
+        failures: What to do with a pair that has no answer, since an operator, a program or a formula failed: "drop" it,
+            "keep" it with the reason in the column `failure`, or "fail". Pairs only.
         invalid: What to do with a row that is no event by the schema: "drop" it, "keep" it with the reason in the
             column `invalid`, or "fail".
-        bad_subscriptions: "fail", or "skip" those that are wrong.
-        folder: Where to write the segments of a DataFrame's subscriptions: a place that all workers see. By default a
-            temporary folder of this machine.
+        operators: Those that subscriptions and rules may call, by name: "installed", a settings file, or
+            "package.module:function" (operators/registries.py). They must be pure.
+        programs: The file of those that offers may call (offers/program_files.py): one that all workers see.
+        bad_subscriptions: "fail", or "skip" those that are wrong: no subscription, or one whose id is null or came before.
+        folder: Where to write the segments of a DataFrame's subscriptions: a place that all workers see. It then holds
+            exactly these. By default a temporary folder of this machine.
         worker_bytes: The most that a worker should map before subscriptions are sharded.
         shard_bytes: The size of a shard, by default worker_bytes.
 
     Raises:
         SchemaError, ParseError, FileError, NotSupported: at once, from the driver.
     """
+    from pyspark.sql.functions import current_timestamp
+
     given = load(schema) if isinstance(schema, str | Path) else schema
     documents = conjunction or reasons
-    if documents and output != "pairs":
-        raise NotSupported("conjunction and reasons are of a pair: output must be 'pairs'")
+    if (documents or details or failures != "drop") and output != "pairs":
+        raise NotSupported("conjunction, reasons, details and failures are of a pair: output must be 'pairs'")
     reference, known = reference_of(
-        subscriptions, given, follow=events.isStreaming, folder=folder, documents=documents, bad=bad_subscriptions
-    )
+        subscriptions, given, follow=events.isStreaming, folder=folder, documents=documents, bad=bad_subscriptions,
+        operators=operators, programs=programs,
+    )  # fmt: skip
     layout = choose_layout(events, known, whole=event_json, columns=event_columns)
-    kept = _kept(events, event_id, keep)
+    out = Output(output, (), conjunction, reasons, invalid, _text_ids(reference), details, failures)
+    out = replace(out, kept=_kept(events, event_id, keep, out))
     partitioning = choose_partitioning(events, reference, how, worker_bytes=worker_bytes, shard_bytes=shard_bytes)
-    reference = IndexReference(reference.place, reference.kind, reference.version, partitioning.shards)
-    out = Output(output, kept, conjunction, reasons, invalid, _text_ids(reference))
-    function = MatchBatches(reference, dumps(known, "json"), layout, out, seq, arrival, bool(partitioning.shards))
-    beside = [*kept, *(name for name in (seq, arrival) if name is not None)]
-    return PreparedMatch(_prepared(events, transported(events, layout), beside, partitioning), function, partitioning)
+    reference = replace(reference, shards=partitioning.shards)
+    rows = _prepared(events, layout, [*out.kept, *(name for name in (seq, arrival) if name is not None)])
+    if reference.follow:
+        rows = rows.withColumn(BATCH_TIME, current_timestamp())
+    rows, of_workers = _divided(rows, out, partitioning)
+    function = MatchBatches(
+        reference, dumps(known, "json"), layout, of_workers, seq, arrival, bool(partitioning.shards), tuple(rows.columns)
+    )  # fmt: skip
+    return PreparedMatch(numbered_columns(rows), function, partitioning, out, _output_schema(rows, of_workers))
 
 
 def _as_dataframe(prepare: Callable[_P, PreparedMatch]) -> Callable[_P, DataFrame]:
@@ -120,9 +142,8 @@ def _as_dataframe(prepare: Callable[_P, PreparedMatch]) -> Callable[_P, DataFram
     @wraps(prepare)
     def match(*arguments: _P.args, **options: _P.kwargs) -> DataFrame:
         prepared = prepare(*arguments, **options)
-        output = prepared.function.output
-        matched = prepared.events.mapInArrow(prepared.function, _output_schema(prepared.events, output))
-        matched = _gathered(matched, output, prepared.partitioning)
+        matched = prepared.events.mapInArrow(prepared.function, prepared.told)
+        matched = _gathered(matched, prepared.output, prepared.partitioning)
         setattr(matched, _EXPLANATION, prepared.partitioning)
         matched.explain_match = lambda: explain_match(matched)  # type: ignore[attr-defined]
         return matched
@@ -142,13 +163,21 @@ def explain_match(matched: DataFrame) -> str:
     return str(found)
 
 
-def _kept(events: DataFrame, event_id: str | None, keep: Sequence[str] | Literal["*"] | None) -> tuple[str, ...]:
-    if keep == "*" or (keep is None and event_id is None):
-        return tuple(events.columns)
-    chosen = [*([event_id] if event_id is not None else []), *(keep or ())]
+def _kept(
+    events: DataFrame, event_id: str | None, keep: Sequence[str] | Literal["*"] | None, output: Output
+) -> tuple[str, ...]:
+    """Return the columns of the events that are kept; raises SchemaError where one is not there, or its name is taken."""
+    everything = keep == "*" or (keep is None and event_id is None)
+    chosen = events.columns if everything else [*([event_id] if event_id is not None else []), *(keep or ())]
     for name in chosen:
         if name not in events.columns:
             raise SchemaError(f"the events have no column {name!r}; they have {', '.join(events.columns)}")
+        if events.columns.count(name) > 1:
+            raise SchemaError(f"the events have two columns {name!r}; rename one")
+        if name in output.added():
+            listed = ", ".join(output.added())
+            message = f"the events have a column {name!r}, and match() adds {listed}: rename it"
+            raise SchemaError(f"{message}, or name the columns to keep without it: keep=[…]")
     return tuple(dict.fromkeys(chosen))
 
 
@@ -156,52 +185,53 @@ def _text_ids(reference: IndexReference) -> bool:
     return False if reference.kind == "store" else read_manifest(reference.place, reference.version).text_ids
 
 
-def _prepared(events: DataFrame, event: list[Column], beside: Sequence[str], partitioning: Partitioning) -> DataFrame:
-    """Return the columns that go to the workers, each once, spread or sent to every shard as was decided."""
+def _prepared(events: DataFrame, layout: Layout, beside: Sequence[str]) -> DataFrame:
+    """Return the columns that go to the workers, each once."""
+    event = transported(events, layout)
+    have = set(layout.names)
+    return events.select(*event, *(events[quoted(name)] for name in dict.fromkeys(beside) if name not in have))
+
+
+def _divided(rows: DataFrame, output: Output, partitioning: Partitioning) -> tuple[DataFrame, Output]:
+    """Return the rows spread, or sent to every shard, as was decided; and what workers tell of them."""
     from pyspark.sql import functions
 
-    have = set(events.select(*event).columns)
-    columns = [*event, *(events[f"`{name}`"] for name in dict.fromkeys(beside) if name not in have)]
-    prepared = events.select(*columns)
-    if partitioning.shards:
-        count = len(partitioning.shards)
-        every = functions.explode(functions.sequence(functions.lit(0), functions.lit(count - 1)))
-        # By shard, so that a task, and mostly a worker, maps one shard only.
-        return prepared.withColumn(SHARD, every).repartition(count, SHARD)
-    return prepared.repartition(partitioning.spread_to) if partitioning.spread_to else prepared
+    if not partitioning.shards:
+        return (rows.repartition(partitioning.spread_to) if partitioning.spread_to else rows), output
+    if _is_gathered(output, partitioning):  # equal events are still two: what shards found belongs to a row
+        if rows.isStreaming:
+            raise NotSupported(
+                "a stream against shards gives pairs: lists and counts would have to wait for all shards"
+            )
+        rows = rows.withColumn(ROW, functions.monotonically_increasing_id())
+        output = replace(output, kept=(*output.kept, ROW))
+    count = len(partitioning.shards)
+    every = functions.explode(functions.sequence(functions.lit(0), functions.lit(count - 1)))
+    # By shard, so that a task, and mostly a worker, maps one shard only.
+    return rows.withColumn(SHARD, every).repartition(count, SHARD), output
+
+
+def _is_gathered(output: Output, partitioning: Partitioning) -> bool:
+    return len(partitioning.shards) > 1 and output.form != "pairs"
 
 
 def _output_schema(events: DataFrame, output: Output) -> StructType:
     from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
     id_type = StringType() if output.text_ids else LongType()
-    fields = [StructField(name, events.schema[name].dataType, True) for name in output.kept]
-    match output.form:
-        case "pairs":
-            fields.append(StructField(SUBSCRIPTION, id_type, True))
-        case "lists":
-            fields.append(StructField(SUBSCRIPTIONS, ArrayType(id_type, False), True))
-        case "counts":
-            fields.append(StructField(MATCHES, LongType(), True))
-    fields += [
-        StructField(name, StringType(), True)
-        for name, on in ((CONJUNCTION, output.conjunction), (REASONS, output.reasons))
-        if on
-    ]
-    if output.invalid == "keep":
-        fields.append(StructField(INVALID, StringType(), True))
-    return StructType(fields)
+    found = {SUBSCRIPTION: id_type, SUBSCRIPTIONS: ArrayType(id_type, False), MATCHES: LongType()}
+    kept = [StructField(name, events.schema[name].dataType, True) for name in output.kept]
+    return StructType([*kept, *(StructField(name, found.get(name, StringType()), True) for name in output.added())])
 
 
 def _gathered(matched: DataFrame, output: Output, partitioning: Partitioning) -> DataFrame:
     """Return one row an event where shards have given several."""
     from pyspark.sql import functions
 
-    if len(partitioning.shards) < 2 or output.form == "pairs":
+    if not _is_gathered(output, partitioning):
         return matched
-    if matched.isStreaming:
-        raise NotSupported("a stream against shards gives pairs: lists and counts would have to wait for all shards")
-    keys = [f"`{name}`" for name in output.kept] + ([INVALID] if output.invalid == "keep" else [])
-    if output.form == "counts":
-        return matched.groupBy(*keys).agg(functions.sum(MATCHES).alias(MATCHES))
-    return matched.groupBy(*keys).agg(functions.flatten(functions.collect_list(SUBSCRIPTIONS)).alias(SUBSCRIPTIONS))
+    found, *beside = output.added()
+    together = functions.sum(found) if found == MATCHES else functions.flatten(functions.collect_list(found))
+    kept = [functions.first(quoted(name)).alias(name) for name in output.kept]
+    told = [functions.max(name).alias(name) for name in beside]  # by one shard at most
+    return matched.groupBy(ROW).agg(*kept, together.alias(found), *told).drop(ROW)

@@ -7,17 +7,22 @@ holds names and settings only. Output comes in pieces of bounded size, however m
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from tocsin.errors import EventRejected, TocsinError
+from tocsin.matching.inquiry import Inquiry
+from tocsin.offers.analysis import Analysis
+from tocsin.offers.program_files import open_programs
+from tocsin.operators.registries import open_registry
 from tocsin.pipeline.admission import Admission, admit_batch
 from tocsin.pipeline.layout import Layout
 from tocsin.pipeline.match_lists import MatchLists
 from tocsin.pipeline.open_index import IndexReference, OpenIndex, open_index
+from tocsin.pipeline.pair_details import BINDINGS, COMPUTED, PairDetails
 from tocsin.schema import Event, Schema
 from tocsin.schema.arrow import events_from_arrow
 from tocsin.schema.files import loads
@@ -29,10 +34,12 @@ if TYPE_CHECKING:
 
 Form = Literal["pairs", "lists", "counts"]
 Invalid = Literal["drop", "keep", "fail"]
+Failures = Literal["drop", "keep", "fail"]
 IDS_AT_ONCE = 1 << 18  # in one batch of output
 SUBSCRIPTION, SUBSCRIPTIONS, MATCHES = "subscription", "subscriptions", "matches"
 CONJUNCTION, REASONS, INVALID = "conjunction", "reasons", "invalid"
-SHARD = "tocsin_shard"
+FAILURE = "failure"
+SHARD, ROW, BATCH_TIME = "__tocsin_shard", "__tocsin_row", "__tocsin_batch_time"  # between driver and workers only
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +47,8 @@ class Output:
     """What comes out of matching: one row a pair, or one an event with its list or its number of matches.
 
     `kept` are columns of the input. With `invalid` "keep", an event that breaks the rules gives one row, with the
-    reason in the column of that name and no match.
+    reason in the column of that name and no match. With `details`, a pair tells the values of variables and what an offer
+    computed; with `failures` "keep", a pair that something failed for is a row too, with the reason.
     """
 
     form: Form = "pairs"
@@ -49,10 +57,28 @@ class Output:
     reasons: bool = False
     invalid: Invalid = "drop"
     text_ids: bool = False
+    details: bool = False
+    failures: Failures = "drop"
 
     @property
     def explained(self) -> bool:
         return self.conjunction or self.reasons
+
+    @property
+    def inquires(self) -> bool:
+        return self.details or self.failures != "drop"
+
+    def added(self) -> list[str]:
+        """Return the names of the columns that stand behind those that are kept, in order."""
+        found = {"pairs": SUBSCRIPTION, "lists": SUBSCRIPTIONS, "counts": MATCHES}[self.form]
+        return [
+            found,
+            *([CONJUNCTION] if self.conjunction else []),
+            *([REASONS] if self.reasons else []),
+            *([BINDINGS, COMPUTED] if self.details else []),
+            *([FAILURE] if self.failures == "keep" else []),
+            *([INVALID] if self.invalid == "keep" else []),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +92,26 @@ class MatchBatches:
     seq: str | None = None
     arrival: str | None = None
     sharded: bool = False
+    columns: tuple[str, ...] | None = None  # the names of the input's columns, where Spark has others
+    tells_invalid: bool = True
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema = schema_of(self.schema)
-        for batch in batches:
-            if not batch.num_rows:
-                continue
+        for batch in filter(len, named(batches, self.columns)):
             for shard, part in self._by_shard(batch):
-                index = open_index(self.index, shard)
-                yield from self._match(index, schema, part)
+                index = open_index(self.index, shard, self._time_us(part))
+                # What is no event is told by the first shard alone.
+                of_shard = self if not shard else replace(self, tells_invalid=False)
+                yield from of_shard._match(index, schema, part)
+
+    def _time_us(self, batch: pa.RecordBatch) -> int | None:
+        """Return the time of the micro-batch, where that says which version of the subscriptions is meant."""
+        import pyarrow as pa
+
+        if not self.index.follow:
+            return None
+        found: int = batch.column(BATCH_TIME)[0].cast(pa.int64()).as_py()
+        return found
 
     def rows_and_lists(
         self, batches: Iterator[pa.RecordBatch]
@@ -86,13 +123,13 @@ class MatchBatches:
         import pyarrow as pa
 
         schema = schema_of(self.schema)
-        for batch in filter(len, batches):
-            index = open_index(self.index)
-            admission = self._admitted(batch, schema)
+        for batch in filter(len, named(batches, self.columns)):
+            index = open_index(self.index, None, self._time_us(batch))
+            admission = self._admitted(batch, schema, index)
             if len(admission.rows) == batch.num_rows:
                 parts = index.column_parts(admission.columns, *self._as_of(batch))
             else:
-                parts = iter([(0, self._find(index, admission, batch))])
+                parts = iter([(0, self._find(index, admission, batch, None))])
             columns = {name: batch.column(name) for name in self.output.kept}
             if self.output.invalid == "keep":
                 columns[INVALID] = rejection_texts(admission.rejected, batch.num_rows)
@@ -117,17 +154,20 @@ class MatchBatches:
             yield shard, batch.filter(compute.equal(shards, pa.scalar(shard, shards.type)))
 
     def _match(self, index: OpenIndex, schema: Schema, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        admission = self._admitted(batch, schema)
+        admission = self._admitted(batch, schema, index)
         if self.output.form == "counts":
             yield self._counts(index, admission, batch)
         elif self.output.form == "lists" and len(admission.rows) == batch.num_rows:
             yield from self._lists(index, admission, batch)
         else:
-            lists = self._find(index, admission, batch)
-            yield from self._rows(batch, lists, admission, index, schema)
+            told = PairDetails() if self.output.inquires else None
+            lists = self._find(index, admission, batch, told)
+            if told is not None and self.output.failures == "fail":
+                told.fail()
+            yield from self._rows(batch, lists, admission, index, schema, told)
 
-    def _admitted(self, batch: pa.RecordBatch, schema: Schema) -> Admission:
-        admission = admit_batch(batch, schema, self.layout)
+    def _admitted(self, batch: pa.RecordBatch, schema: Schema, index: OpenIndex) -> Admission:
+        admission = admit_batch(batch, schema, self.layout, index.analyse)
         if admission.rejected and self.output.invalid == "fail":
             row, error = next(iter(admission.rejected.items()))
             raise TocsinError(f"row {row} of a batch is not an event of the schema: {error}")
@@ -138,13 +178,19 @@ class MatchBatches:
         seq, arrival = self._as_of(batch)
         rows = admission.rows
         counts = np.zeros(batch.num_rows, np.int64)
-        counts[rows] = index.count_columns(admission.columns, *_chosen(rows, seq, arrival))
+        counts[rows] = index.count_columns(admission.columns, _chosen(rows, seq), _chosen(rows, arrival))
         if admission.events:
             slow = np.fromiter(admission.events, np.int64)
-            found = index.match_events(list(admission.events.values()), *_chosen(slow, seq, arrival))
+            events = list(admission.events.values())
+            found = index.match_events(events, _chosen(slow, seq), _chosen(slow, arrival))
             counts[slow] = found.counts
-        reasons = rejection_texts(admission.rejected, batch.num_rows) if self.output.invalid == "keep" else None
-        return self._per_event(batch, MATCHES, counts, reasons, admission, 0)
+        return self._per_event(batch, MATCHES, counts, self._rejections(admission, batch.num_rows), admission, 0)
+
+    def _rejections(self, admission: Admission, size: int) -> pa.Array | None:
+        """Return why which rows are no events, where that is to be told."""
+        if self.output.invalid != "keep":
+            return None
+        return rejection_texts(admission.rejected if self.tells_invalid else {}, size)
 
     def _lists(self, index: OpenIndex, admission: Admission, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield one row an event, as the engine finds them: the way of a batch whose rows are all plain columns."""
@@ -167,23 +213,38 @@ class MatchBatches:
             for name in (self.seq, self.arrival)
         ]
 
-    def _find(self, index: OpenIndex, admission: Admission, batch: pa.RecordBatch) -> MatchLists:
+    def _find(
+        self, index: OpenIndex, admission: Admission, batch: pa.RecordBatch, told: PairDetails | None
+    ) -> MatchLists:
+        """Return the matches of a batch; what else is found out of pairs goes to `told`."""
         seq, arrival = self._as_of(batch)
-        rows = admission.rows
-        lists = index.match_columns(admission.columns, *_chosen(rows, seq, arrival)).spread(rows, batch.num_rows)
+        rows, inquiry = admission.rows, None if told is None else Inquiry()
+        found = index.match_columns(admission.columns, _chosen(rows, seq), _chosen(rows, arrival), inquiry)
+        if told is not None and inquiry is not None:
+            told.learn(inquiry, rows, found)
+        lists = found.spread(rows, batch.num_rows)
         if not admission.events:
             return lists
-        slow = np.fromiter(admission.events, np.int64)
-        found = index.match_events(list(admission.events.values()), *_chosen(slow, seq, arrival))
+        slow, inquiry = np.fromiter(admission.events, np.int64), None if told is None else Inquiry()
+        events = list(admission.events.values())
+        found = index.match_events(events, _chosen(slow, seq), _chosen(slow, arrival), inquiry)
+        if told is not None and inquiry is not None:
+            told.learn(inquiry, slow, found)
         return MatchLists.joined(lists, found.spread(slow, batch.num_rows))
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
     def _rows(
-        self, batch: pa.RecordBatch, lists: MatchLists, admission: Admission, index: OpenIndex, schema: Schema
+        self,
+        batch: pa.RecordBatch,
+        lists: MatchLists,
+        admission: Admission,
+        index: OpenIndex,
+        schema: Schema,
+        told: PairDetails | None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the output, a stretch of events at a time so that no batch gets too large."""
-        reasons = rejection_texts(admission.rejected, batch.num_rows) if self.output.invalid == "keep" else None
+        reasons = self._rejections(admission, batch.num_rows)
         start = 0
         while start < batch.num_rows:
             stop = int(np.searchsorted(lists.offset, lists.offset[start] + IDS_AT_ONCE, side="right")) - 1
@@ -197,7 +258,7 @@ class MatchBatches:
             piece = batch.slice(start, stop - start)
             if self.output.form == "pairs":
                 events = _events(admission, range(start, stop), schema) if self.output.explained else {}
-                yield self._pairs(piece, part, invalid, index, events)
+                yield self._pairs(piece, part, invalid, index, events, told and told.part(start, stop))
             else:
                 yield self._per_event(piece, SUBSCRIPTIONS, self._column(part), invalid, admission, start)
             start = stop
@@ -224,7 +285,7 @@ class MatchBatches:
 
     def _stays(self, admission: Admission, start: int, size: int) -> npt.NDArray[np.bool_] | None:
         """Return which rows of a stretch stay in the output; None where all do."""
-        if self.output.invalid == "keep":
+        if self.output.invalid == "keep" and self.tells_invalid:
             return None
         dropped = [row - start for row in admission.rejected if 0 <= row - start < size]
         stays = np.ones(size, np.bool_)
@@ -238,35 +299,45 @@ class MatchBatches:
         invalid: pa.Array | None,
         index: OpenIndex,
         events: dict[int, Event],
+        told: PairDetails | None,
     ) -> pa.RecordBatch:
+        """Return a row for each match, then for each failure and each row that is no event, where they are kept."""
         import pyarrow as pa
 
         lists = _typed(lists, self.output.text_ids)
-        parents = lists.parents()
+        parents, ids = lists.parents(), lists.id_array()
+        failed = told.failures if told is not None and self.output.failures == "keep" else {}
         broken = np.zeros(0, np.int64) if invalid is None else np.flatnonzero(invalid.is_valid().to_numpy(False))
-        rows = pa.array(np.concatenate([parents, broken]))
+        of_failed = np.array([row for row, _ in failed], np.int64)
+        rows = pa.array(np.concatenate([parents, of_failed, broken]))
         columns = {name: batch.column(name).take(rows) for name in self.output.kept}
-        ids = lists.id_array()
-        columns[SUBSCRIPTION] = pa.concat_arrays([ids, pa.nulls(len(broken), ids.type)])
+        failed_ids = pa.array([id for _, id in failed], ids.type)
+        columns[SUBSCRIPTION] = pa.concat_arrays([ids, failed_ids, pa.nulls(len(broken), ids.type)])
+        texts: dict[str, list[str | None]] = {}
         if self.output.explained:
-            columns |= self._explained(index, lists, parents.tolist(), events, len(broken))
+            texts |= self._explained(index, lists, parents.tolist(), events)
+        if told is not None and self.output.details:
+            texts |= told.columns(list(zip(parents.tolist(), lists.ids.tolist(), strict=True)))
+        if self.output.failures == "keep":
+            texts[FAILURE] = [*([None] * len(parents)), *failed.values()]
+        for name, values in texts.items():
+            columns[name] = pa.array(values + [None] * (len(rows) - len(values)), pa.string())
         if invalid is not None:
-            columns[INVALID] = pa.concat_arrays([pa.nulls(len(parents), pa.string()), invalid.take(pa.array(broken))])
+            beside = pa.nulls(len(parents) + len(failed), pa.string())
+            columns[INVALID] = pa.concat_arrays([beside, invalid.take(pa.array(broken))])
         return pa.RecordBatch.from_pydict(columns)
 
     def _explained(
-        self, index: OpenIndex, lists: MatchLists, parents: list[int], events: dict[int, Event], broken: int
-    ) -> dict[str, Any]:
-        import pyarrow as pa
-
+        self, index: OpenIndex, lists: MatchLists, parents: list[int], events: dict[int, Event]
+    ) -> dict[str, list[str | None]]:
         from tocsin.pipeline.pair_reasons import PairReasons
 
         found = PairReasons(index).explain_all(zip(lists.ids.tolist(), (events[at] for at in parents), strict=True))
-        columns: dict[str, Any] = {}
+        columns: dict[str, list[str | None]] = {}
         if self.output.conjunction:
-            columns[CONJUNCTION] = pa.array([one.conjunction for one in found] + [None] * broken, pa.string())
+            columns[CONJUNCTION] = [one.conjunction for one in found]
         if self.output.reasons:
-            columns[REASONS] = pa.array([one.reasons for one in found] + [None] * broken, pa.string())
+            columns[REASONS] = [one.reasons for one in found]
         return columns
 
 
@@ -276,17 +347,25 @@ class ValidateBatches:
 
     schema: str
     layout: Layout
-    kept: tuple[str, ...]
+    columns: tuple[str, ...]  # the names of the input's columns: Spark has others
+    operators: str | None = None
+    programs: str | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         schema = schema_of(self.schema)
-        for batch in batches:
-            rejected = admit_batch(batch, schema, self.layout).rejected
-            columns = {name: batch.column(name) for name in self.kept}
+        analysis = Analysis(schema, open_programs(self.programs), open_registry(self.operators))
+        for batch in named(batches, self.columns):
+            rejected = admit_batch(batch, schema, self.layout, analysis.analyse).rejected
+            columns = {name: batch.column(name) for name in self.columns}
             columns[INVALID] = rejection_texts(rejected, batch.num_rows)
             yield pa.RecordBatch.from_pydict(columns)
+
+
+def named(batches: Iterator[pa.RecordBatch], columns: tuple[str, ...] | None) -> Iterator[pa.RecordBatch]:
+    """Yield batches with these names of columns."""
+    return batches if columns is None else (batch.rename_columns(list(columns)) for batch in batches)
 
 
 _schemas: dict[str, Schema] = {}
@@ -309,8 +388,8 @@ def rejection_texts(rejected: dict[int, EventRejected], size: int) -> pa.Array:
     return pa.array([str(rejected[row]) if row in rejected else None for row in range(size)], pa.string())
 
 
-def _chosen(rows: Any, *columns: Any) -> list[Any]:
-    return [None if column is None else column[rows] for column in columns]
+def _chosen(rows: Any, column: Any) -> Any:
+    return None if column is None else column[rows]
 
 
 def _typed(lists: MatchLists, text: bool) -> MatchLists:

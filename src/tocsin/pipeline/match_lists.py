@@ -34,6 +34,16 @@ class MatchLists:
         """The ids of all events: whole numbers, or texts as objects."""
         return self.codes if self.dictionary is None else self.id_array().to_numpy(zero_copy_only=False)
 
+    def ids_of(self, event: int) -> list[Any]:
+        """Return the ids of one event."""
+        codes = self.codes[self.offset[event] : self.offset[event + 1]]
+        found: list[Any] = (
+            codes.tolist()
+            if self.dictionary is None
+            else MatchLists(np.array([0]), codes, self.dictionary).id_array().to_pylist()
+        )
+        return found
+
     @property
     def out_type(self) -> np.dtype[Any]:
         """The type of ids in the output: texts, or int64."""

@@ -2,32 +2,35 @@
 
 Spark keeps Python workers alive and runs task after task in them. What is opened here stays in this module, under the
 place and the shard that it was opened for; a task that comes with a newer version opens only the segments that are new.
-Segments are mapped, so that all workers of a host share one copy in the page cache.
+Segments are mapped, so that all workers of a host share one copy in the page cache. Operators and programs are made by
+each process once, from their names.
 """
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tocsin.compile.ids import Ids, TextIds
-from tocsin.errors import NotSupported, UnknownSubscription
+from tocsin.errors import FileError, NotSupported, UnknownSubscription
 from tocsin.index.encode import EventColumns, EventObjects, EventSource
-from tocsin.index.segment_file import open_segment
-from tocsin.index.subscription_index import SubscriptionIndex
-from tocsin.index.tier import Tier
+from tocsin.index.index_folder import Manifest
 from tocsin.matching.columnar.matches import Matches, in_sequence
 from tocsin.matching.columnar.tier_ids import TierIds
+from tocsin.matching.inquiry import Inquiry
 from tocsin.matching.matcher import Matcher
+from tocsin.offers.program_files import ProgramsFile
+from tocsin.operators.registries import open_registry
+from tocsin.operators.registry import Registry
 from tocsin.pipeline.list_chunk import IdDictionary
 from tocsin.pipeline.match_lists import Longs, MatchLists
-from tocsin.pipeline.subscription_folder import FolderManifest, SegmentEntry, read_manifest, read_schema
+from tocsin.pipeline.subscription_folder import find_document, folder_at
 from tocsin.schema import Event, Schema
 
 if TYPE_CHECKING:
@@ -38,16 +41,20 @@ if TYPE_CHECKING:
 class IndexReference:
     """Where the subscriptions are: all that Spark carries to the workers.
 
-    `version` pins a folder's version, so that a retried task gives the same rows; None follows the newest, task by
-    task. With `shards`, a task is asked for one of them, and opens only its segments. `numbered` asks for numbers in the
-    index's dictionary in place of ids, where it has one.
+    `version` pins a folder's version, so that a retried task gives the same rows. With `follow` the time of a micro-batch
+    says which version is meant. With `shards`, a task is asked for one of them, and opens only its segments. `numbered`
+    asks for numbers in the index's dictionary in place of ids, where it has one. `operators` and `programs` name those
+    that subscriptions and offers may call (operators/registries.py, offers/program_files.py).
     """
 
     place: str
     kind: str = "folder"  # or "store"
     version: int | None = None
+    follow: bool = False
     shards: tuple[tuple[str, ...], ...] = ()
     numbered: bool = False
+    operators: str | None = None
+    programs: str | None = None
 
 
 class OpenIndex(ABC):
@@ -59,21 +66,34 @@ class OpenIndex(ABC):
         """The schema that the subscriptions are bound to."""
 
     @property
+    @abstractmethod
+    def operators(self) -> Registry:
+        """The operators that subscriptions, and the rules of offers, may call."""
+
+    @abstractmethod
+    def analyse(self, document: Mapping[str, Any]) -> Event:
+        """Return the offer of a document, bound to operators and to the programs of now; raises EventRejected."""
+
+    @property
     def dictionary(self) -> IdDictionary | None:
         """The ids that matches name by number; None where matches are the ids. Another object after a change."""
         return None
 
     @abstractmethod
-    def refresh(self, version: int | None) -> None:
-        """Move to a version, or to the newest."""
+    def refresh(self, version: int | None, time_us: int | None = None) -> None:
+        """Move to a version, to the one that is in effect at a time, or to the newest; and to the programs of now."""
 
     @abstractmethod
-    def match_columns(self, columns: pa.RecordBatch, seq: Longs | None, arrival: Longs | None) -> MatchLists:
-        """Return the matches of events in canonical columns."""
+    def match_columns(
+        self, columns: pa.RecordBatch, seq: Longs | None, arrival: Longs | None, inquiry: Inquiry | None = None
+    ) -> MatchLists:
+        """Return the matches of events in canonical columns; the inquiry is told what else is found out."""
 
     @abstractmethod
-    def match_events(self, events: Sequence[Event], seq: Longs | None, arrival: Longs | None) -> MatchLists:
-        """Return the matches of admitted events."""
+    def match_events(
+        self, events: Sequence[Event], seq: Longs | None, arrival: Longs | None, inquiry: Inquiry | None = None
+    ) -> MatchLists:
+        """Return the matches of admitted events and offers."""
 
     def column_parts(
         self, columns: pa.RecordBatch, seq: Longs | None, arrival: Longs | None
@@ -96,16 +116,17 @@ class OpenIndex(ABC):
         """Return a subscription as JSON, for explaining; raises NotSupported where documents are not kept."""
 
 
-_indexes: dict[tuple[int, str, str, int | None, bool], OpenIndex] = {}
+_indexes: dict[tuple[Any, ...], OpenIndex] = {}
 
 
-def open_index(reference: IndexReference, shard: int | None = None) -> OpenIndex:
-    """Return the index, at the version that the reference asks for."""
-    key = (os.getpid(), reference.kind, reference.place, shard, reference.numbered)
+def open_index(reference: IndexReference, shard: int | None = None, time_us: int | None = None) -> OpenIndex:
+    """Return the index, at the version that the reference asks for, or that is in effect at a time."""
+    named = (reference.kind, reference.place, reference.numbered, reference.operators, reference.programs)
+    key = (os.getpid(), *named, shard)
     if key not in _indexes:
         _indexes[key] = _new_index(reference, shard)
     index = _indexes[key]
-    index.refresh(reference.version)
+    index.refresh(reference.version, time_us)
     return index
 
 
@@ -113,122 +134,131 @@ def _new_index(reference: IndexReference, shard: int | None) -> OpenIndex:
     if reference.kind == "store":
         from tocsin.pipeline.store_index import StoreIndex
 
-        return StoreIndex(reference.place)
-    files = None if shard is None else reference.shards[shard]
-    return FolderIndex(Path(reference.place), files, numbered=reference.numbered)
+        return StoreIndex(reference.place, operators=reference.operators, programs=reference.programs)
+    return FolderIndex(
+        Path(reference.place),
+        None if shard is None else reference.shards[shard],
+        numbered=reference.numbered,
+        registry=open_registry(reference.operators),
+        programs=ProgramsFile(reference.programs),
+    )
 
 
 class FolderIndex(OpenIndex):
     """A folder of subscriptions (subscription_folder.py), or one shard of it."""
 
-    def __init__(self, folder: Path, files: Sequence[str] | None = None, *, numbered: bool = False) -> None:
-        self._folder = folder
-        self._files = None if files is None else set(files)
-        self._schema = read_schema(folder)
-        self._manifest = FolderManifest()
+    def __init__(
+        self,
+        folder: Path,
+        segments: Sequence[str] | None = None,
+        *,
+        numbered: bool = False,
+        registry: Registry | None = None,
+        programs: ProgramsFile | None = None,
+    ) -> None:
+        self._folder = folder_at(folder)
+        self._segments = None if segments is None else frozenset(segments)
         self._numbered = numbered
-        self._matcher = Matcher(self._schema, merge_beside=False, numbered=numbered)
-        self.segments: dict[str, OpenSegment] = {}
+        self._registry = Registry() if registry is None else registry
+        self._programs = ProgramsFile(None) if programs is None else programs
+        self._manifest = Manifest()
+        self._matcher: Matcher | None = None
         self._dictionary: IdDictionary | None = None
-        self._openings = 0  # a segment that is mapped anew is another tier to the matcher
+
+    @property
+    def matcher(self) -> Matcher:
+        if self._matcher is None:
+            self.refresh(None)
+        assert self._matcher is not None
+        return self._matcher
 
     @property
     def schema(self) -> Schema:
-        return self._schema
+        return self.matcher.schema
+
+    @property
+    def operators(self) -> Registry:
+        return self._registry
+
+    def analyse(self, document: Mapping[str, Any]) -> Event:
+        return self.matcher.admit(document)
 
     @property
     def dictionary(self) -> IdDictionary | None:
         if self._numbered and self._dictionary is None:
             none: Ids = TextIds.of([]) if self._manifest.text_ids else np.zeros(0, np.int64)
-            held = TierIds([none, *(one.tier.segment.ids for one in self.segments.values())])
+            held = TierIds([none, *(tier.segment.ids for tier in self.matcher.index.tiers())])
             self._dictionary = IdDictionary(held.arrow)
         return self._dictionary
 
-    def refresh(self, version: int | None) -> None:
+    def refresh(self, version: int | None, time_us: int | None = None) -> None:
+        self._programs.follow()
         if version is not None and version == self._manifest.version:
             return
-        manifest = read_manifest(self._folder, version)
-        if manifest.version == self._manifest.version:
-            return
-        gone: dict[str, set[Any]] = {}
-        for file, id in manifest.dead:
-            gone.setdefault(file, set()).add(id)
-        wanted = [entry for entry in manifest.segments if self._files is None or entry.file in self._files]
-        self.segments = {entry.file: self._opened(entry, gone.get(entry.file, set())) for entry in wanted}
-        self._matcher.index = SubscriptionIndex(self._schema, [one.tier for one in self.segments.values()])
-        self._manifest = manifest
-        self._dictionary = None
+        manifest = self._folder.manifest(version) if time_us is None else self._folder.manifest_at(time_us)
+        if manifest is None:
+            raise FileError(str(self._folder.path), "not a folder of subscriptions: it has no manifest.json")
+        if manifest.version != self._manifest.version:
+            self._move_to(manifest)
 
-    def _opened(self, entry: SegmentEntry, dead: set[Any]) -> OpenSegment:
-        """Return the segment, opened before if that can be; one that subscriptions come back to is mapped anew."""
-        known = self.segments.get(entry.file)
-        if known is None or not known.dead <= dead:
-            segment = open_segment(self._folder / entry.file, self._schema.domain_of, verify=False)
-            self._openings += 1
-            known = OpenSegment(Tier(f"{entry.file}#{self._openings}", segment), entry)
-        known.bury(dead)
-        return known
+    def _move_to(self, manifest: Manifest) -> None:
+        known, before = self._matcher, self._manifest
+        same = known is not None and manifest.schema_file == before.schema_file
+        schema = known.schema if known is not None and same else self._folder.schema(manifest)
+        try:
+            index = self._folder.open(manifest, schema, only=self._segments, verify=False)
+        except FileNotFoundError as error:
+            raise FileError(str(self._folder.path), f"version {manifest.version} is not whole: {error}") from None
+        if known is not None and same and manifest.version > before.version:
+            known.index = index
+        else:  # also on the way back: readers are kept by the names of segments, and those may be mapped anew
+            self._matcher = Matcher(
+                schema, index, operators=self._registry, programs=self._programs.programs, merge_beside=False,
+                numbered=self._numbered,
+            )  # fmt: skip
+        self._manifest, self._dictionary = manifest, None
 
-    def match_columns(self, columns: pa.RecordBatch, seq: Longs | None, arrival: Longs | None) -> MatchLists:
-        return self._match(EventColumns(columns, self._schema), seq, arrival)
+    def match_columns(
+        self, columns: pa.RecordBatch, seq: Longs | None, arrival: Longs | None, inquiry: Inquiry | None = None
+    ) -> MatchLists:
+        return self._match(EventColumns(columns, self.schema), seq, arrival, inquiry)
 
-    def match_events(self, events: Sequence[Event], seq: Longs | None, arrival: Longs | None) -> MatchLists:
-        return self._match(EventObjects(events), seq, arrival)
+    def match_events(
+        self, events: Sequence[Event], seq: Longs | None, arrival: Longs | None, inquiry: Inquiry | None = None
+    ) -> MatchLists:
+        return self._match(EventObjects(events), seq, arrival, inquiry)
 
     def column_parts(
         self, columns: pa.RecordBatch, seq: Longs | None, arrival: Longs | None
     ) -> Iterator[tuple[int, MatchLists]]:
-        if not self.segments:
-            yield 0, self._match(EventColumns(columns, self._schema), seq, arrival)
+        if not self.matcher.index.tiers():
+            yield 0, self._match(EventColumns(columns, self.schema), seq, arrival)
         elif columns.num_rows:
-            for part in self._matcher.match_source(EventColumns(columns, self._schema), seq=seq, arrival=arrival):
+            for part in self.matcher.match_source(EventColumns(columns, self.schema), seq=seq, arrival=arrival):
                 yield part.first, _lists_of(part)
 
     def count_columns(self, columns: pa.RecordBatch, seq: Longs | None, arrival: Longs | None) -> Longs:
-        if not columns.num_rows or not self.segments:
+        if not columns.num_rows or not self.matcher.index.tiers():
             return np.zeros(columns.num_rows, np.int64)
-        return self._matcher.count_arrow(columns, seq=seq, arrival=arrival)
+        return self.matcher.count_arrow(columns, seq=seq, arrival=arrival)
 
-    def _match(self, source: EventSource, seq: Longs | None, arrival: Longs | None) -> MatchLists:
-        if not source.size or not self.segments:
+    def _match(
+        self, source: EventSource, seq: Longs | None, arrival: Longs | None, inquiry: Inquiry | None = None
+    ) -> MatchLists:
+        if not source.size or not self.matcher.index.tiers():
             return MatchLists.of([()] * source.size, text=self._manifest.text_ids and not self._numbered)
-        parts = self._matcher.match_source(source, seq=seq, arrival=arrival)
+        parts = self.matcher.match_source(source, seq=seq, arrival=arrival, inquiry=inquiry)
         found = in_sequence([part.copy() for part in parts], 0)  # the engine uses its arrays again
         return _lists_of(found)
 
     def document(self, id: Any) -> str:
-        for segment in self.segments.values():
-            if segment.tier.number_of(id) is not None:
-                return segment.document(self._folder, id)
-        raise UnknownSubscription(id)
+        if not self._manifest.documents:
+            raise NotSupported("this folder has no documents to explain with; write it with documents=True")
+        found = find_document(self._folder.path, self._manifest, id)
+        if found is None:
+            raise UnknownSubscription(id)
+        return found
 
 
 def _lists_of(found: Matches) -> MatchLists:
     return MatchLists(found.offset, found.codes, None if found.dictionary is None else found.dictionary.arrow)
-
-
-@dataclass(eq=False)
-class OpenSegment:
-    """A mapped segment, and which of its subscriptions have left."""
-
-    tier: Tier
-    entry: SegmentEntry
-    dead: set[Any] = field(default_factory=set)
-
-    def bury(self, dead: set[Any]) -> None:
-        """Leave out subscriptions; the pages that this touches are no longer shared."""
-        numbers = [self.tier.number_of(id) for id in dead - self.dead]
-        self.tier.bury_all({number: 0 for number in numbers if number is not None})
-        self.dead = set(dead)
-
-    def document(self, folder: Path, id: Any) -> str:
-        """Return the document of a subscription that is here."""
-        import pyarrow as pa
-        from pyarrow import compute
-
-        if self.entry.documents is None:
-            raise NotSupported("this folder has no documents to explain with; write it with documents=True")
-        with pa.memory_map(str(folder / self.entry.documents)) as file:
-            table = pa.ipc.open_file(file).read_all()
-            place = compute.index(table.column("id"), id).as_py()
-            return str(table.column("document")[place].as_py())

@@ -39,14 +39,14 @@ class PairReasons:
         return [self._explain(id, event) for id, event in pairs]
 
     def _explain(self, id: Any, event: Event) -> PairReason:
-        explanation = explain(self._bound(id), event)
+        explanation = explain(self._bound(id), event, self._index.operators)
         if not explanation.matched:
             raise TocsinError(f"subscription {id} was found to match, and the definition says it does not")
         return PairReason(" and ".join(_held(explanation.root)) or "always", json.dumps(explanation.as_json()))
 
     def _bind(self, id: Any) -> BoundSubscription:
         _, tree = from_document(decode(self._index.document(id)))
-        return bind(tree, self._index.schema)
+        return bind(tree, self._index.schema, operators=self._index.operators)
 
 
 def _held(outcome: Outcome) -> list[str]:

@@ -67,7 +67,7 @@ def choose_partitioning(
         reasons.append("it is a single segment, which cannot be divided; write it with a smaller per_segment")
     shards: tuple[tuple[str, ...], ...] = ()
     if chosen == "shards":
-        shards = divide([(entry.file, entry.bytes) for entry in manifest.segments], shard_bytes or worker_bytes)
+        shards = divide([(entry.name, entry.bytes) for entry in manifest.segments], shard_bytes or worker_bytes)
         reasons.append(f"every event goes to {len(shards)} shards")
     spread = _spread(events) if chosen == "events" else None
     if spread:

@@ -200,8 +200,9 @@ class Pipeline:
         else:
             incoming = self._incoming(settings.source)
             rows = match(
-                incoming, settings.store, event_json="body", keep=["place", "event_id", "body"], invalid="keep"
-            )
+                incoming, settings.store, event_json="body", keep=["place", "event_id", "body"], invalid="keep",
+                details=True, operators=settings.operators, programs=self._programs,
+            )  # fmt: skip
         writer = (
             _to_sink(rows, settings.sink).queryName("match").option("checkpointLocation", self._checkpoint("match"))
         )

@@ -14,13 +14,13 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tocsin.errors import NotSupported
+from tocsin.index.kernel_cache import temporary_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -152,8 +152,9 @@ def set_worker_environment() -> None:
     """Let workers on this machine run this Python, and find kernels that were compiled before."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    if not os.access(Path(__file__).parent, os.W_OK):  # kernels are cached beside their source where that is possible
-        os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"tocsin-kernels-{os.getuid()}"))
+    # Kernels are cached beside their source where that is possible.
+    if not os.access(Path(__file__).parent, os.W_OK) and (folder := temporary_folder()) is not None:
+        os.environ.setdefault("NUMBA_CACHE_DIR", folder)
 
 
 def worker_settings() -> dict[str, str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tocsin.errors import UnknownSubscription
+from tocsin.matching.inquiry import Inquiry
+from tocsin.operators.registry import Registry
 from tocsin.pipeline.followers import follower_of
 from tocsin.pipeline.match_lists import Longs, MatchLists
 from tocsin.pipeline.open_index import OpenIndex
@@ -25,26 +27,39 @@ NOW = np.iinfo(np.int64).max - 1  # a seq after everything
 class StoreIndex(OpenIndex):
     """Follows a store: whatever was acknowledged when a task began is in."""
 
-    def __init__(self, place: str, engine: str = "columnar") -> None:
+    def __init__(
+        self, place: str, engine: str = "columnar", *, operators: str | None = None, programs: str | None = None
+    ) -> None:
         self._place = place
-        self._follower = follower_of(place, engine)
+        self._follower = follower_of(place, engine, operators=operators, programs=programs)
 
     @property
     def schema(self) -> Schema:
         return self._follower.schema
 
-    def refresh(self, version: int | None) -> None:
-        del version  # seqs tell
+    @property
+    def operators(self) -> Registry:
+        return self._follower.operators
+
+    def analyse(self, document: Mapping[str, Any]) -> Event:
+        return self._follower.analyse(document)
+
+    def refresh(self, version: int | None, time_us: int | None = None) -> None:
+        del version, time_us  # seqs tell
         self._follower.refresh()
 
-    def match_columns(self, columns: pa.RecordBatch, seq: Longs | None, arrival: Longs | None) -> MatchLists:
-        return self.match_events(events_from_arrow(columns, self.schema), seq, arrival)
+    def match_columns(
+        self, columns: pa.RecordBatch, seq: Longs | None, arrival: Longs | None, inquiry: Inquiry | None = None
+    ) -> MatchLists:
+        return self.match_events(events_from_arrow(columns, self.schema), seq, arrival, inquiry)
 
-    def match_events(self, events: Sequence[Event], seq: Longs | None, arrival: Longs | None) -> MatchLists:
+    def match_events(
+        self, events: Sequence[Event], seq: Longs | None, arrival: Longs | None, inquiry: Inquiry | None = None
+    ) -> MatchLists:
         # Distinct stand-ins for seqs that are not given: matches are told apart by them.
         standing = np.arange(len(events)) + (NOW - len(events)) if seq is None else seq
         arrived = np.full(len(events), open_store(self._place).now_us()) if arrival is None else arrival
-        matches = self._follower.match(standing.tolist(), arrived.tolist(), events)
+        matches = self._follower.match(standing.tolist(), arrived.tolist(), events, inquiry)
         order = np.argsort(matches.seq, kind="stable")
         return _in_event_order(matches.seq[order], matches.subscription[order], standing)
 

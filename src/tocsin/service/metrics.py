@@ -33,9 +33,13 @@ class Metrics:
         self.seq = Gauge("tocsin_seq", "The last seq given", registry=self.registry)
         self.matched = Gauge("tocsin_matched_through", "The seq up to which events are matched", registry=self.registry)
         self.subscriptions = Gauge("tocsin_subscriptions", "Live subscriptions", registry=self.registry)
-        self.operator_subscriptions = Gauge(
-            "tocsin_operator_subscriptions", "Held subscriptions that call operators; dormant: none that is installed",
-            ["state"], registry=self.registry,
+        self.failed_pairs = Gauge(
+            "tocsin_failed_pairs", "Events and subscriptions without an answer since the start: something failed",
+            registry=self.registry,
+        )  # fmt: skip
+        self.missing_operators = Gauge(
+            "tocsin_missing_operators", "Operators that subscriptions call and that are not installed",
+            registry=self.registry,
         )  # fmt: skip
         self.pipeline_up = Gauge("tocsin_pipeline_up", "1 while the pipeline runs", registry=self.registry)
         self.pipeline_starts = Counter(

@@ -1,6 +1,7 @@
 """Backup and restore: a whole store as one SQLite file, whichever database it came from or goes to.
 
-A backup is taken from one moment while the store is in use. A restored store is a new incarnation: cursors that readers
+A backup is taken from one moment while the store is in use. It carries a digest of every table, and the store's seals:
+a restore verifies both, so that a backup which is not what was written makes no store. A restored store is a new incarnation: cursors that readers
 took after the backup point past it, so they are refused rather than followed into what has since happened otherwise.
 """
 
@@ -10,13 +11,14 @@ import os
 import sqlite3
 import uuid
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, func, insert, select, text, update
 
-from tocsin.errors import StoreError, StoreFailed
-from tocsin.store import database, upgrade
+from tocsin.errors import NeedsUpgrade, StoreDamaged, StoreError, StoreFailed
+from tocsin.store import database, digests, seals, upgrade
+from tocsin.store.store import Store
 from tocsin.store.tables import accounts, audit, credentials, meta, metadata, webhooks
 
 _ROWS = 5_000
@@ -29,6 +31,7 @@ def backup(place: str | Path, file: str | Path) -> int:
         raise StoreError(f"{target} exists; a backup does not overwrite anything")
     partial = target.with_name(f"{target.name}.partial")
     partial.unlink(missing_ok=True)
+    _seal(place)
     with _engine(place) as source, database.failures():
         try:
             database.keep_private(partial)
@@ -38,6 +41,7 @@ def backup(place: str | Path, file: str | Path) -> int:
                 with _engine(partial) as copy:
                     upgrade.upgrade_engine(copy)
                     _copy_tables(source, copy)
+            digests.write(partial)
             _settle(partial)
             partial.rename(target)
             _sync_folder(target)
@@ -53,6 +57,7 @@ def restore(place: str | Path, file: str | Path) -> int:
     source_path = Path(file)
     if not source_path.exists():
         raise StoreError(f"there is no backup {source_path}")
+    verify(source_path)
     with _engine(place) as target, database.failures():
         if (path := database.sqlite_path(target)) is not None and path.exists():
             raise StoreError(f"{path} exists; restore to another place, or move it away first")
@@ -67,6 +72,33 @@ def restore(place: str | Path, file: str | Path) -> int:
             # No boot: the clock goes on from the wall clock, but not from before the last time used.
             connection.execute(update(meta).values(incarnation=uuid.uuid4().hex, boot="", boottime_us=0))
             return int(connection.execute(select(meta.c.seq)).scalar_one())
+
+
+def verify(file: Path) -> None:
+    """Raise StoreDamaged where a backup is not what was written."""
+    try:
+        digests.verify(file)
+    except sqlite3.Error as error:
+        raise StoreDamaged(f"the backup is damaged: {error}") from error
+    with _engine(file) as source, database.failures():
+        upgrade.ensure_tables(source)
+        with source.connect() as connection:
+            if wrong := next(seals.verify(connection), None):
+                raise StoreDamaged(f"the backup is damaged: {wrong}")
+
+
+def _seal(place: str | Path) -> None:
+    """Seal what there is, so that the backup can be held against it; where that cannot be, it is copied as it is."""
+    with _engine(place) as engine:
+        path = database.sqlite_path(engine)
+    if path is not None and not path.exists():
+        raise StoreError(f"there is no store {path}")
+    with suppress(NeedsUpgrade, StoreFailed):
+        store = Store.open(place, accept_clock=True)
+        try:
+            seals.seal(store)
+        finally:
+            store.close()
 
 
 @contextmanager

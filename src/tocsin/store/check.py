@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from sqlalchemy import Connection, func, select, text
@@ -11,7 +11,7 @@ from tocsin.errors import StoreDamaged, TocsinError
 from tocsin.language import bind, from_json
 from tocsin.language.documents import decode
 from tocsin.schema import Schema
-from tocsin.store import notifications, schema_history
+from tocsin.store import notifications, schema_history, seals
 from tocsin.store.store import Store
 from tocsin.store.tables import accounts, dead_letters, events, leases, schema_versions, subscriptions
 from tocsin.store.transaction import Meta, read_meta
@@ -19,8 +19,8 @@ from tocsin.store.transaction import Meta, read_meta
 _ROWS = 10_000
 
 
-def check(store: Store) -> list[str]:
-    """Return what is wrong with a store; nothing, where all is well."""
+def check(store: Store, heads: Sequence[tuple[int, str]] = ()) -> list[str]:
+    """Return what is wrong with a store; nothing, where all is well. `heads` are those of seals kept elsewhere."""
     with store.read() as connection:
         stands = read_meta(connection)
         return [
@@ -30,6 +30,7 @@ def check(store: Store) -> list[str]:
             *_subscriptions(connection),
             *_prices(connection),
             *_notifications(connection, stands),
+            *seals.verify(connection, heads),
         ]
 
 

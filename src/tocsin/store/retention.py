@@ -6,7 +6,7 @@ so a cursor behind it is known to be too old: it is refused, and never silently 
 
 from __future__ import annotations
 
-from tocsin.store import deliveries, events, lease_notices, letters, notifications, offers, subscriptions
+from tocsin.store import deliveries, events, lease_notices, letters, notifications, offers, seals, subscriptions
 from tocsin.store.transaction import Transaction
 
 STEP = 20_000  # seqs removed in one transaction: others wait no longer than that takes
@@ -27,5 +27,6 @@ def retain(transaction: Transaction, keep_from_us: int) -> bool:
     offers.remove_through(transaction, through)
     subscriptions.remove_ended(transaction, through)
     lease_notices.remove_ended(transaction)
+    seals.remove_through(transaction, through)
     transaction.set_meta(horizon=through)
     return through < old

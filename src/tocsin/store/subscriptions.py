@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
 from sqlalchemy import ColumnElement, Connection, delete, func, or_, select, update
 
 from tocsin.store import replacements, tables
@@ -69,6 +71,16 @@ class LeaseRow(NamedTuple):
     tree: bytes | None = None
 
 
+def checksum_of(id: int, owner: int, text: str, tree: bytes, schema_version: int, ticket_hash: bytes) -> bytes:
+    """Return the checksum of a subscription as it is stored; it never changes."""
+    row = (id, owner, text, tree, schema_version, ticket_hash)
+    return hashlib.sha256(msgspec.msgpack.encode(row)).digest()[:16]
+
+
+def _whole(*row: Any) -> tuple[Any, ...]:
+    return (*row, checksum_of(*row))
+
+
 def add_subscriptions(transaction: Transaction, new: Sequence[NewSubscription]) -> int:
     """Store subscriptions, each with a seq of its own; return the first, the others follow it."""
     first = transaction.draw(len(new))
@@ -76,7 +88,7 @@ def add_subscriptions(transaction: Transaction, new: Sequence[NewSubscription]) 
     transaction.insert_rows(
         subscriptions,
         [
-            (first + at, row.owner, row.text, row.tree, row.schema_version, row.ticket_hash)
+            _whole(first + at, row.owner, row.text, row.tree, row.schema_version, row.ticket_hash)
             for at, row in enumerate(new)
         ],
     )
@@ -98,7 +110,7 @@ def add_subscriptions(transaction: Transaction, new: Sequence[NewSubscription]) 
 def add_version(transaction: Transaction, of: StoredSubscription, new: NewSubscription) -> int:
     """Store a subscription that goes on under the id of another, with what is left of its lease; return its seq."""
     seq = transaction.draw()
-    row = (seq, of.owner, new.text, new.tree, new.schema_version, of.ticket_hash)
+    row = _whole(seq, of.owner, new.text, new.tree, new.schema_version, of.ticket_hash)
     transaction.insert_rows(subscriptions, [row])
     lease = (seq, of.owner, of.start_us, of.end_us, of.generation, seq, None, None, price_of(new.tree))
     transaction.insert_rows(leases, [lease])

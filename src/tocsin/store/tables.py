@@ -20,6 +20,7 @@
     lanes            of each webhook's subscriptions that something waits for: when the first of it is tried
     delivery_rules   digests and rates, by subscription
     offers           what events have beside their attributes: rules and dynamic attributes; see offers.py
+    seals            digests of stretches of the log, each over the one before: see seals.py
     computed_values  the dynamic attributes' values for those whom an offer reached, many to a row
 
 Times are microseconds since 1970 on the store's clock, names ending in `_us`.
@@ -42,7 +43,7 @@ from sqlalchemy import (
     text,
 )
 
-HEAD = "0007"  # the newest migration
+HEAD = "0008"  # the newest migration
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -141,6 +142,7 @@ subscriptions = Table(
     Column("tree", LargeBinary, nullable=False),  # the JSON tree: what is bound and indexed
     Column("schema_version", Integer, nullable=False),
     Column("ticket_hash", LargeBinary, nullable=False),
+    Column("checksum", LargeBinary),  # of all of the above: see seals.py
 )
 
 leases = Table(
@@ -316,4 +318,15 @@ computed_values = Table(
     Column("bucket", Integer, nullable=False),  # of the subscriptions' owners, as in notifications
     Column("body", LargeBinary, nullable=False),
     PrimaryKeyConstraint("seq", "bucket"),
+)
+
+seals = Table(
+    "seals",
+    metadata,
+    Column("through_seq", _Number, primary_key=True, autoincrement=False),
+    Column("at_us", BigInteger, nullable=False),
+    Column("events", LargeBinary, nullable=False),  # SHA-256 of what the stretch holds
+    Column("notifications", LargeBinary, nullable=False),
+    Column("subscriptions", LargeBinary, nullable=False),
+    Column("head", LargeBinary, nullable=False),  # of these, and of the head before
 )

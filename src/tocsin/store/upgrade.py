@@ -11,18 +11,24 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, inspect, text
 
 from tocsin.errors import NeedsUpgrade
-from tocsin.store import database
+from tocsin.store import database, digests
 from tocsin.store.tables import HEAD
 
 
 def upgrade(place: str | Path) -> tuple[str | None, str]:
     """Bring the store's tables to this code's version; return the versions before and after."""
     engine = database.connect(place)
+    path = database.sqlite_path(engine)
+    is_backup = path is not None and path.exists() and digests.is_digested(path)
+    if path is not None and is_backup:
+        digests.verify(path)
     try:
         with database.failures():
             return upgrade_engine(engine)
     finally:
         engine.dispose()
+        if path is not None and is_backup:
+            digests.write(path)
 
 
 def upgrade_engine(engine: Engine, version: str = HEAD) -> tuple[str | None, str]:

@@ -12,7 +12,7 @@ from tests.service.web.browsing import ADMIN_TOKEN, IN_BROWSER, fill_item, log_i
 pytestmark = IN_BROWSER
 AXE = Path(__file__).parent / "axe.min.js"
 PAGES = (
-    "/", "/try", "/meet", "/schema", "/subscribe?type=item", "/publish?type=item", "/subscriptions", "/matches", "/dashboard",
+    "/", "/try", "/offers", "/schema", "/subscribe?type=item", "/publish?type=item", "/subscriptions", "/matches", "/dashboard",
     "/account", "/webhooks", "/dead-letters", "/operators", "/subscribe", "/publish", "/publish?type=item&example=1",
     "/matches/nonsense",
 )  # fmt: skip

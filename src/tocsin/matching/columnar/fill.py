@@ -348,6 +348,12 @@ def fill_local_truth(
         found = kind == EQ
         truth[first : first + count] = present and not found
         a, b = (0, 1) if multiple < 0 else (offset[multiple, e], offset[multiple, e + 1])
+        if 4 * count < b - a:
+            for v in range(count):
+                rank = count_at_most(codes, a, b - a, values[start + v])
+                if rank and codes[a + rank - 1] == values[start + v]:
+                    truth[first + v] = found
+            return
         for j in range(a, b):
             code = np.int64(slots[e, slot]) if multiple < 0 else np.int64(codes[j])
             rank = count_at_most(values, start, count, code)

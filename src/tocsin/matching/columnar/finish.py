@@ -70,6 +70,12 @@ def finisher_of(
     return finish
 
 
+def needs_finishing(segment: Segment) -> bool:
+    """Return whether what kernels find for events of this moment must still go through something."""
+    latest_creation, earliest_deletion, _, _ = segment.lifetime_bounds()
+    return bool(segment.has_checks or len(segment.repeated) or latest_creation >= NOW or earliest_deletion <= NOW)
+
+
 _NOTHING = np.zeros(0, np.int64)
 _ALWAYS = (_NOTHING,) * 6
 

@@ -112,6 +112,10 @@ class SegmentMatcher:
         self._busy = False  # whether the workspace holds a batch that is under way
         self._stamps = Stamps()
 
+    @property
+    def rows(self) -> int:
+        return self._rows
+
     def counters(self) -> WorkCounters:
         """Return the work done since reset_counters."""
         return WorkCounters(*(int(count) for count in self.workspace.counters[:6]))

@@ -21,6 +21,7 @@ from tocsin.index.tier import Tier
 from tocsin.matching.columnar.finish import CheckCallback, finisher_of
 from tocsin.matching.columnar.gathered import Gathered, borrowed
 from tocsin.matching.columnar.matches import Matches, joined
+from tocsin.matching.columnar.raw_events import RawEvents
 from tocsin.matching.columnar.segment_matcher import NOTHING_BESIDE, Beside, SegmentMatcher
 from tocsin.matching.deciders import Candidates, Deciders
 from tocsin.schema import Schema
@@ -68,6 +69,14 @@ class TierReader:
             self._own.matcher = SegmentMatcher(self.tier.segment)
         matcher: SegmentMatcher = self._own.matcher
         return matcher
+
+    def match_raw(self, raw: dict[str, Any]) -> npt.NDArray[np.int32] | None:
+        """Return what is told of the subscriptions that one raw event matches; None where it must go the long way."""
+        if not hasattr(self._own, "raw_events"):
+            matcher = self.matcher()
+            self._own.raw_events = RawEvents(self.schema, self.tier.encoder, matcher, self.ids_of_rows)
+        events: RawEvents = self._own.raw_events
+        return events.match(raw)
 
     def match(
         self, coded: CodedBatch, source: EventSource, inquiry: Inquiry, first: int, output_ids: int

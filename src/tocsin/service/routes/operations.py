@@ -60,9 +60,8 @@ async def metrics(request: Request) -> Response:
         figures.matched.set(stands.matched_through)
         index = await asyncio.to_thread(service.broker.index_stats)
         figures.subscriptions.set(index["live"])
-        if held := index.get("operators"):
-            figures.operator_subscriptions.labels("matched").set(held["subscriptions"] - held["dormant"])
-            figures.operator_subscriptions.labels("dormant").set(held["dormant"])
+        figures.failed_pairs.set(index["failures"])
+        figures.missing_operators.set(len(index.get("missing_operators", ())))
     except TocsinError:
         figures.seq.set(float("nan"))
     if watch is not None:

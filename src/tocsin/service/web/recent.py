@@ -12,6 +12,7 @@ from tocsin.broker.admission import read_stored
 from tocsin.broker.times import instant
 from tocsin.language import bind, evaluate, explain
 from tocsin.language.explain import HIDDEN_RULE, Explanation, plain_values
+from tocsin.operators.stored_calls import StoredCalls
 from tocsin.service.drafts import LogStretch
 from tocsin.service.web.visit import Visit
 from tocsin.store.events import StoredEvent
@@ -61,7 +62,7 @@ class Lately:
 def recent_pairs(visit: Visit, found: SubscriptionView, looked_back: int) -> Lately:
     """Return the newest events and offers that a subscription matches, and those that failed by one condition, each with why."""
     broker = visit.service.broker
-    operators, reveal_rules = broker.operators, visit.service.settings.reveal_rules
+    operators, reveal_rules = StoredCalls(broker.operators), visit.service.settings.reveal_rules
     bound = bind(found.text, broker.schema, operators=operators)
     types = frozenset(bound.subscription.event_types)
     stretch = LogStretch(broker, max(0, broker.store.meta().seq - looked_back), looked_back)

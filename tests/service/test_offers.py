@@ -1,4 +1,4 @@
-"""Offers and drivers over HTTP: counts for the publisher, values for the subscriber, both sides explained; the page."""
+"""Offers over HTTP: counts for the publisher, values for the subscriber, both sides explained; the page."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-from tests.broker.test_matchmaking import A2, Q2, Q3, SCHEMA, programs
+from tests.broker.test_offers import A2, Q2, Q3, SCHEMA, programs
 from tests.service.web.test_pages import browser, send
 from tests.service.world import World, play
 from tocsin.broker import BrokerSettings
 from tocsin.service.service import open_broker
 from tocsin.service.settings import ServiceSettings
-from tocsin.service.web.meeting_pages import DRIVERS, OFFERS, attempt
+from tocsin.service.web.offer_pages import DRIVERS, OFFERS, attempt
 
 LIVE: dict[str, Any] = {**A2, "ttl_seconds": 3600}
 
@@ -26,17 +26,16 @@ def test_an_offer_over_http_tells_counts_to_its_publisher_and_values_to_the_subs
         assert told["event"]["price"] == 900.0
         assert told["computed"] == ["price"]
         why = (await world.client("bob").get(f"/v1/notifications/{told['cursor']}/why")).json()
-        assert why["meeting"]["values"] == {"price": 900.0}
-        assert [one["condition"] for one in why["meeting"]["outcomes"]] == ["a rule of the offer"]
+        assert (why["matched"], why["computed"]) == (True, {"price": 900.0})
+        assert [one["condition"] for one in why["outcome"]["parts"] if one.get("side")] == ["a rule of the offer"]
         assert (await world.client("ada").get(f"/v1/notifications/{told['cursor']}/why")).status_code == 404
-        meet = await world.client("bob").post(f"/v1/subscriptions/{mine['id']}/meet", json={"offer": A2})
-        assert meet.json()["matched"] is True
-        other = await world.client("ada").post(f"/v1/subscriptions/{mine['id']}/meet", json={"offer": A2})
-        assert other.status_code == 404
+        path = f"/v1/subscriptions/{mine['id']}/explain"
+        assert (await world.client("bob").post(path, json={"event": A2})).json()["matched"] is True
+        assert (await world.client("ada").post(path, json={"event": A2})).status_code == 404
         for wrong in ({}, {"event": 3}, {"event": {"event_type": ["x"]}}, {**A2, "rules": 5}, {**A2, "dynamic": []}):
-            answer = await world.client("bob").post(f"/v1/subscriptions/{mine['id']}/meet", json={"offer": wrong})
+            answer = await world.client("bob").post(path, json={"event": wrong})
             assert answer.status_code == 422, answer.text
-        assert (await world.client("bob").post(f"/v1/subscriptions/{mine['id']}/meet", json={"offer": LIVE})).is_success
+        assert (await world.client("bob").post(path, json={"event": LIVE})).is_success
 
     play(tmp_path, scenario, schema=SCHEMA)
 
@@ -44,17 +43,14 @@ def test_an_offer_over_http_tells_counts_to_its_publisher_and_values_to_the_subs
 def test_which_side_refuses_is_told_over_http(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
         mine = await world.subscribe("bob", Q3)
-        client = world.client("bob")
-        told = (await client.post(f"/v1/subscriptions/{mine['id']}/meet", json={"offer": A2})).json()
-        assert told["refused_by"] == ["subscriber"]
-        assert ("subscriber", "price <= 700", "refused") in [
-            (one["side"], one["condition"], one["result"]) for one in told["outcomes"]
-        ]
+        client, path = world.client("bob"), f"/v1/subscriptions/{mine['id']}/explain"
+        told = (await client.post(path, json={"event": A2})).json()
+        assert [(one["condition"], one.get("side")) for one in told["changes"]] == [("price <= 700", None)]
         strict = {**A2, "rules": ["age > 60"]}
-        told = (await client.post(f"/v1/subscriptions/{mine['id']}/meet", json={"offer": strict})).json()
-        assert told["refused_by"] == ["subscriber", "offer"]
-        assert ("offer", "age > 60", "refused") in [
-            (one["side"], one["condition"], one["result"]) for one in told["outcomes"]
+        told = (await client.post(path, json={"event": strict})).json()
+        assert [(one["condition"], one.get("side")) for one in told["changes"]] == [
+            ("the offer's rule driver.age > 60", "offer"),
+            ("price <= 700", None),
         ]
 
     play(tmp_path, scenario, schema=SCHEMA, broker_settings=BrokerSettings(reveal_rules=True))
@@ -72,7 +68,8 @@ def test_live_offers_are_queried_listed_and_withdrawn(tmp_path: Path) -> None:
         assert (await bob.delete(f"/v1/offers/{seq}")).status_code == 404
         assert (await ada.delete(f"/v1/offers/{seq}")).status_code == 204
         assert (await bob.post("/v1/offers/query", json={"text": Q2})).json()["items"] == []
-        assert (await bob.post("/v1/offers/query", json={"text": "driver"})).status_code == 400
+        assert (await bob.post("/v1/offers/query", json={"text": "driver"})).json()["items"] == []
+        assert (await bob.post("/v1/offers/query", json={"text": "insurance where prise < 3"})).status_code == 400
 
     play(tmp_path, scenario, schema=SCHEMA)
 
@@ -113,25 +110,25 @@ def test_programs_come_from_a_file_and_are_listed(tmp_path: Path) -> None:
         assert told.event["price"] == 2.0
 
 
-def test_the_page_lets_offers_and_drivers_meet_without_an_account(tmp_path: Path) -> None:
+def test_the_page_matches_offers_and_drivers_without_an_account(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
-        page = unescape((await world.client().get("/meet")).text)
-        assert "✓ meets, price 900" in page
+        page = unescape((await world.client().get("/offers")).text)
+        assert "✓ matches, price 900" in page
         assert "✗ refused by the offer" in page
         assert "! division by zero" in page
         async with browser(world, "ada") as ada:
-            asked = unescape((await send(ada, "/meet", asked=Q2)).text)
-            assert "No live offer meets this." in asked
-            published = unescape((await send(ada, "/meet", offer=str(LIVE).replace("'", '"'))).text)
+            asked = unescape((await send(ada, "/offers", asked=Q2)).text)
+            assert "No live offer matches this." in asked
+            published = unescape((await send(ada, "/offers", offer=str(LIVE).replace("'", '"'))).text)
             assert "0 reached, 0 failed" in published
-            found = unescape((await send(ada, "/meet", asked=Q2)).text)
+            found = unescape((await send(ada, "/offers", asked=Q2)).text)
             assert "(for you)" in found
 
     play(tmp_path, scenario, schema=SCHEMA)
 
 
 def test_what_is_tried_on_the_page_is_bounded_and_told_when_wrong() -> None:
-    assert [told["matches"] for _, told, _ in attempt(OFFERS, DRIVERS).rows] == [3, 1, 2]
+    assert [row.matches for row in attempt(OFFERS, DRIVERS).rows] == [3, 1, 2]
     assert "at most 20 lines" in attempt("{}\n" * 21, DRIVERS).errors[0]
     found = attempt('{"event": {"name": "A", "cover": "Half"}}\n[', "insurance where prise < 3\n")
     assert [one.split(":")[0] for one in found.errors] == ["driver 1", "offer 1", "offer 2"]

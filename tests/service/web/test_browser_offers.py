@@ -1,4 +1,4 @@
-"""Offers and drivers meet in a real browser: tried by a guest, and live between two members."""
+"""Offers in a real browser: tried by a guest, and live between two members."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ OFFER: dict[str, Any] = {
 }
 
 
-def test_a_guest_lets_offers_and_drivers_meet_and_changes_one_of_them(context: BrowserContext) -> None:
+def test_a_guest_matches_offers_and_drivers_and_changes_one_of_them(context: BrowserContext) -> None:
     page, errors = watched(context)
-    page.goto("/meet")
-    bob = page.locator("#met tbody tr", has_text="Company B").locator("td").nth(1)
+    page.goto("/offers")
+    bob = page.locator("#offered tbody tr", has_text="Company B").locator("td").nth(1)
     expect(bob).to_have_class("held")
-    expect(bob).to_contain_text("meets, price 900")
+    expect(bob).to_contain_text("matches, price 900")
     bob.locator("summary").click()
-    expect(bob).to_contain_text("offer: ✓ age >= 40 and years_ncd >= 3")
-    dora = page.locator("#met tbody tr", has_text="Company C").locator("td").nth(3)
+    expect(bob).to_contain_text("the offer's rule driver.age >= 40 and driver.years_ncd >= 3")
+    dora = page.locator("#offered tbody tr", has_text="Company C").locator("td").nth(3)
     expect(dora).to_contain_text("division by zero")
     drivers = page.get_by_label("Drivers")
     drivers.fill(drivers.input_value().replace("age = 48", "age = 38"))  # the table follows by itself
     expect(bob).to_have_class("failed")
     expect(bob).to_contain_text("refused by the offer")
     drivers.fill("insurance where prise < 3")
-    expect(page.locator("#met .error")).to_contain_text("did you mean price")
+    expect(page.locator("#offered .error")).to_contain_text("did you mean price")
     expect(page.get_by_role("heading", name="Live offers here")).to_have_count(0)  # this schema has no union
     assert errors == []
 
 
-def test_without_scripts_the_button_lets_them_meet(plain: BrowserContext) -> None:
+def test_without_scripts_the_button_matches_them(plain: BrowserContext) -> None:
     page = plain.new_page()
-    page.goto("/meet")
+    page.goto("/offers")
     page.get_by_label("Drivers").fill("insurance with name = 'Eve', age = 70, years_ncd = 10")
-    page.get_by_role("button", name="Let them meet").click()
-    expect(page.locator("#met thead")).to_contain_text("Eve")
-    expect(page.locator("#met td.held")).to_have_count(3)
+    page.get_by_role("button", name="Match them").click()
+    expect(page.locator("#offered thead")).to_contain_text("Eve")
+    expect(page.locator("#offered td.held")).to_have_count(3)
 
 
 def test_an_offer_reaches_a_member_live_with_the_price_made_for_her(market_context: BrowserContext) -> None:
@@ -56,11 +56,11 @@ def test_an_offer_reaches_a_member_live_with_the_price_made_for_her(market_conte
     page.get_by_role("button", name="Explain").click()
     expect(page.locator("#explained")).to_contain_text("price is 1000, driver.age is 48")
     other = market_context.new_page()
-    other.goto("/meet")
+    other.goto("/offers")
     asked = other.get_by_label("Your subscription, with your properties")
     asked.fill(BOB)
     other.get_by_role("button", name="Ask").click()
-    expect(other.get_by_role("main")).to_contain_text("No live offer meets this.")
+    expect(other.get_by_role("main")).to_contain_text("No live offer matches this.")
     other.get_by_label("Your offer").fill(json.dumps(OFFER))
     other.get_by_role("button", name="Publish").click()
     expect(other.get_by_role("status")).to_contain_text("1 reached, 0 failed")

@@ -1,0 +1,174 @@
+"""RawEvents: from one raw event, a dict, to what it matches, without an Event and without a walk over the schema.
+
+Events come in few shapes: the same names in the same order, with values of the same types. A shape is compiled once: for
+each value where its code is remembered, and for each slot of the segment which value it takes. Whatever is not plainly
+right (schema/plain.py), and segments whose matches need finishing (finish.py), are left to the long way.
+Used by tier_reader.py, one for each thread.
+"""
+
+# Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
+# mypy: disable-error-code="arg-type, assignment, operator, return-value, no-any-return, call-arg, unreachable, var-annotated, no-untyped-call, attr-defined, call-overload, misc"
+
+from __future__ import annotations
+
+from operator import getitem
+from struct import Struct
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.index.jit import lean_kernel
+from tocsin.index.layout import ABSENT_CODE, Bytes, Directory
+from tocsin.matching.columnar.emit import match_one
+from tocsin.matching.columnar.events import Matrix, Narrow
+from tocsin.matching.columnar.finish import needs_finishing
+from tocsin.schema import EVENT_TYPE, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tocsin.index.coder import Coder
+    from tocsin.index.encode import SegmentEncoder
+    from tocsin.matching.columnar.segment_matcher import SegmentMatcher
+
+Int32s = npt.NDArray[np.int32]
+SHAPES = 1_000  # remembered
+VALUES = 100_000  # remembered, of an attribute
+_NO_OFFSETS = np.zeros((0, 0), np.int64)
+_NO_CODES = np.zeros(0, np.int32)
+_NO_BYTES = np.zeros(0, np.uint8)
+
+
+class _NotPlainError(Exception):
+    """A value that needs a closer look."""
+
+
+class _Codes(dict[Any, int]):
+    """The codes of the values of one type that an attribute had before."""
+
+    def __init__(self, take: Callable[[Any], Any], coder: Coder | None) -> None:
+        super().__init__()
+        self._take, self._coder = take, coder
+
+    def __missing__(self, raw: Any) -> int:
+        value = self._take(raw)
+        if value is None:
+            raise _NotPlainError
+        code = 0 if self._coder is None else self._coder.remember_value(value)
+        if len(self) >= VALUES:
+            self.clear()
+        self[raw] = code
+        return code
+
+
+class Shape(NamedTuple):
+    """How events of one shape are coded; values in the order of the dict, then a value that is absent."""
+
+    codes: list[_Codes]
+    of_slot: Int32s  # per slot of the segment: the place of its value
+    of_simple: Int32s  # per simple group, the same
+    struct: Struct
+    packed: npt.NDArray[np.int32]
+
+
+class RawEvents:
+    """Matches raw events, one by one, with one segment."""
+
+    def __init__(self, schema: Schema, encoder: SegmentEncoder, matcher: SegmentMatcher, told: Int32s | None) -> None:
+        self._schema, self._encoder, self._matcher = schema, encoder, matcher
+        self._layout = matcher.layout
+        self._shapes: dict[tuple[Any, ...], Shape | None] = {}
+        self._codes: dict[tuple[str, type, str], _Codes] = {}
+        self._slots = np.zeros((1, self._layout.slots), np.int32)
+        self._simple = np.zeros((1, self._layout.simple), np.uint16)
+        self._told = told
+
+    def match(self, raw: dict[str, Any]) -> npt.NDArray[np.int32] | None:
+        """Return what is told of the rows that the event matches, in memory that is used again; None: go the long way."""
+        values = raw.values()
+        key = (raw.get(EVENT_TYPE), *raw, *map(type, values))
+        try:
+            shape = self._shapes[key]
+        except (KeyError, TypeError):  # new, or an event type that is no text
+            shape = self._learn(key, raw)
+        if shape is None or self._told is None or needs_finishing(self._matcher.segment):
+            return None
+        try:
+            shape.struct.pack_into(shape.packed, 0, *map(getitem, shape.codes, values))
+        except _NotPlainError:
+            return None
+        matcher, layout, work = self._matcher, self._layout, self._matcher.workspace
+        segment = matcher.segment
+        work.grow("out", matcher.rows + 64)
+        while True:
+            n = match_packed(
+                segment.buffer, segment.directory, self._told, shape.packed, shape.of_slot, shape.of_simple,
+                layout.first_atom, self._slots, self._simple, _NO_OFFSETS, _NO_CODES, _NO_BYTES, work.truth, work.visits,
+                work.tile, work.keys, work.out, work.counters,
+            )  # fmt: skip
+            if n >= 0:
+                return work.out[:n]
+            work.grow("visits", len(work.visits) + 1)
+
+    def _learn(self, key: tuple[Any, ...], raw: dict[str, Any]) -> Shape | None:
+        event_type = raw.get(EVENT_TYPE)
+        if event_type is not None and type(event_type) is not str:
+            return None
+        if len(self._shapes) >= SHAPES:
+            self._shapes.clear()
+        shape = self._shapes[key] = self._compiled(raw)
+        return shape
+
+    def _compiled(self, raw: dict[str, Any]) -> Shape | None:
+        """Return the shape of an event; None where its events go the long way."""
+        plain = self._schema.plain_admission(raw.get(EVENT_TYPE))
+        names = set(raw) - {EVENT_TYPE}
+        if plain is None or self._layout.multiples or not plain.mandatory <= names <= plain.takers.keys():
+            return None
+        coders = {
+            (coder.column.attribute, coder.column.derivation): at for at, coder in enumerate(self._encoder.coders)
+        }
+        if any(derivation != "value" for _, derivation in coders):
+            return None
+        place = {name: at for at, name in enumerate(raw)}
+        place.setdefault(EVENT_TYPE, len(place))
+        absent = len(place)
+        of_column = np.full(len(self._encoder.coders) + 1, absent, np.int32)
+        for (attribute, _), column in coders.items():
+            of_column[column] = place.get(attribute, absent)
+        packed = np.full(absent + 1, ABSENT_CODE, np.int32)
+        (event_type,) = plain.types
+        at = coders.get((EVENT_TYPE, "value"))
+        packed[place[EVENT_TYPE]] = 0 if at is None else self._encoder.coders[at].remember_value(event_type)
+        codes = [self._codes_of(name, type(value), plain, coders) for name, value in raw.items()]
+        return Shape(
+            codes, of_column[self._layout.column_of_slot], of_column[self._layout.column_of_simple],
+            Struct(f"{len(raw)}i"), packed,
+        )  # fmt: skip
+
+    def _codes_of(self, name: str, kind: type, plain: Any, coders: dict[tuple[str, str], int]) -> _Codes:
+        """Return the codes of an attribute's values of one type, shared by all shapes of an event type."""
+        key = (name, kind, plain.types[0])
+        if key not in self._codes:
+            at = coders.get((name, "value"))
+            take = plain.takers.get(name) or (lambda value: value)  # the event type, which the shape is of
+            self._codes[key] = _Codes(take, None if at is None else self._encoder.coders[at])
+        return self._codes[key]
+
+
+@lean_kernel
+def match_packed(
+    buffer: Bytes, directory: Directory, numbers: Int32s, packed: Int32s, of_slot: Int32s, of_simple: Int32s,
+    first_atom: Int32s, slots: Matrix, simple: npt.NDArray[np.uint16], offset: npt.NDArray[np.int64], codes: Int32s,
+    narrow: Narrow, truth: npt.NDArray[np.uint8], visits: npt.NDArray[np.uint64], tile: Matrix,
+    own: npt.NDArray[np.int64], out: Int32s, counters: npt.NDArray[np.int64],
+) -> int:  # fmt: skip
+    """Lay out event 0, whose codes are packed[of_slot] and packed[of_simple], and match it: see match_one."""
+    for slot in range(len(of_slot)):
+        slots[0, slot] = packed[of_slot[slot]]
+    for g in range(len(of_simple)):
+        simple[0, g] = first_atom[g] + packed[of_simple[g]]
+    return match_one(
+        buffer, directory, numbers, slots, simple, offset, codes, narrow, truth, visits, tile, own, out, counters
+    )
