@@ -14,14 +14,14 @@ from random import Random
 
 from tests.strategies.arrow_columns import as_arrow_has_them
 from tests.strategies.mixed import OFFERS, MixedWorld
-from tocsin.errors import LanguageError, TooLarge
+from tocsin.errors import FormulaFailed, LanguageError, TooLarge
 from tocsin.index import subscription_index
 from tocsin.index.encode import EventColumns, EventObjects, EventSource
 from tocsin.index.index_folder import IndexFolder
 from tocsin.index.plan import PlanCosts
 from tocsin.language import BoundSubscription, bind, render
-from tocsin.language.semantics import DIVIDED_BY_ZERO, TOO_LARGE, Verdict, decide
-from tocsin.language.syntax import And, Node, Not, Or
+from tocsin.language.semantics import DIVIDED_BY_ZERO, TOO_LARGE, Verdict, decide, situation_of
+from tocsin.language.syntax import And, Node, Not, OperatorCall, Or, leaves
 from tocsin.matching.inquiry import Failure, Inquiry, Match
 from tocsin.matching.matcher import Matcher
 from tocsin.schema import EVENT_TYPE, Event
@@ -163,7 +163,7 @@ class Live:
             )
         if (failed is not None) != (right.failure is not None):
             return f"it failed: {failed}; the definition says {right}"
-        if failed is not None and failed != right.failure and not self._may_fail(event, failed):
+        if failed is not None and failed != right.failure and not self._may_fail(id, event, failed):
             return f"it failed: {failed}; the definition says {right.failure}"
         if match is not None and match.bindings != right.bindings:
             return f"its bindings are {match.bindings}; the definition says {right.bindings}"
@@ -171,9 +171,18 @@ class Live:
             return f"computed is {match.computed}; the definition says {right.computed}"
         return None
 
-    def _may_fail(self, event: Event, reason: str) -> bool:
-        """Return whether a reason is another one of the same event: of several, any may be told."""
-        reasons = {DIVIDED_BY_ZERO, TOO_LARGE, *self.world.remembered.failures.get(identity(event), ())}
+    def _may_fail(self, id: Id, event: Event, reason: str) -> bool:
+        """Return whether a reason is another one of the same pair: of several, any may be told."""
+        bound = self.subscriptions[id]
+        conditions = [bound.subscription.where, *(rule.root for rule in getattr(event, "rules", ()))]
+        reasons = {DIVIDED_BY_ZERO, TOO_LARGE}
+        reasons |= {error.reason for error in situation_of(bound, event, self.world.remembered).failed.values()}
+        for leaf in (leaf for condition in conditions for leaf in leaves(condition)):
+            if isinstance(leaf, OperatorCall):
+                try:
+                    self.world.remembered.solutions(leaf, event)
+                except FormulaFailed as error:
+                    reasons.add(error.reason)
         return reason in reasons
 
     # --- telling ------------------------------------------------------------------------------------------------------

@@ -149,3 +149,30 @@ def test_a_case_may_ask_about_an_attribute_with_several_values() -> None:
 def test_a_property_that_is_not_given_is_absent_from_formulas() -> None:
     assert agreed("sale where price * 2 < age * 3", {"price": 1}) == [([], [])]
     assert len(agreed("sale where case when age > 3 then 1 else 2 end * price > 1", {"price": 1})[0][0]) == 1
+
+
+def test_a_side_that_is_absent_makes_a_comparison_false_also_where_the_other_fails() -> None:
+    absent, failing = agreed("sale where price < 1 / bids", {"bids": 0}, {"price": 1, "bids": 0})
+    assert absent == ([], [])
+    assert failing == ([], [Failure("s", "division by zero")])
+
+
+def test_what_one_offer_of_a_batch_computes_another_may_give() -> None:
+    matcher = Matcher(MARKET)
+    matcher.subscribe("s", "sale where price * 2 < estimate")
+    computing = {"event": {"event_type": "sale", "estimate": 10}, "dynamic": {"price": "20"}}
+    giving = {"event": {"event_type": "sale", "price": 4}, "dynamic": {"estimate": "9"}}
+    assert matcher.match_batch([computing, giving, {"event_type": "sale", "price": 1, "estimate": 3}]) == [
+        [],
+        ["s"],
+        ["s"],
+    ]
+
+
+def test_what_fails_for_one_offer_of_a_batch_is_told_beside_others_that_compute_something_else() -> None:
+    matcher = Matcher(MARKET)
+    matcher.subscribe("s", "sale where bids < 0 and -bids <= price")
+    failing = {"event": {"event_type": "sale", "price": 1}, "dynamic": {"bids": "0.5"}}
+    other = {"event": {"event_type": "sale", "price": 1}, "rules": ["bids is absent"]}
+    (_, failures), _ = matcher.find_batch([failing, other])
+    assert failures == [Failure("s", "bids: 0.5 is not a whole number")]

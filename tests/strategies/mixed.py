@@ -178,7 +178,6 @@ class Remembered:
     def __init__(self, operators: Registry) -> None:
         self._operators = operators
         self._known: dict[tuple[OperatorCall, int], tuple[Event, list[Substitution] | FormulaFailed]] = {}
-        self.failures: dict[int, set[str]] = {}  # by the event's id
 
     def bind_call(self, call: OperatorCall, attributes: Mapping[str, ViewAttribute]) -> OperatorCall:
         return self._operators.bind_call(call, attributes)
@@ -193,7 +192,6 @@ class Remembered:
                 known = event, list(self._operators.solutions(call, event))
             except FormulaFailed as error:
                 known = event, error
-                self.failures.setdefault(id(event), set()).add(error.reason)
             self._known[call, id(event)] = known  # with the event, so that its id stays its own
         if isinstance(known[1], FormulaFailed):
             raise known[1]

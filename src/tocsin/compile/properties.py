@@ -7,7 +7,7 @@ form. Gathered by TableBuilder, stored by index/properties.py, asked by the rule
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -71,9 +71,21 @@ class PropertyGatherer:
 
 
 def united(parts: Sequence[Column]) -> Column:
-    """Return columns of one domain, one after the other, their members numbered together."""
+    """Return columns of one domain, one after the other, their members and reasons numbered together."""
     if len(parts) == 1:
         return parts[0]
+    found = _united_values(parts)
+    if all(part.failed is None for part in parts):
+        return found
+    reasons: dict[str, int] = {}
+    failed = []
+    for part in parts:
+        numbers = np.array([0, *(reasons.setdefault(each, len(reasons) + 1) for each in part.reasons)], np.int32)
+        failed.append(np.zeros(len(part), np.int32) if part.failed is None else numbers[part.failed])
+    return replace(found, failed=np.concatenate(failed), reasons=tuple(reasons))
+
+
+def _united_values(parts: Sequence[Column]) -> Column:
     absent = np.concatenate([part.absent for part in parts])
     if all(part.members is None for part in parts):
         return Column(parts[0].domain, np.concatenate([part.values for part in parts]), absent)

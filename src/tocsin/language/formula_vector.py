@@ -291,7 +291,7 @@ class _Evaluation:
                 return self._joined(parts, active, negated=negated, conjunction=negated)
             case Not(part):
                 return self.test(part, active, negated=not negated)
-        before = self.mentioned(names_of(node))
+        before = None if isinstance(node, Comparison) else self.mentioned(names_of(node))
         if before is None:
             return self._leaf(node, active, negated=negated)
         held, failed = self._leaf(node, active & (before == 0), negated=negated)
@@ -303,11 +303,12 @@ class _Evaluation:
                 return self._satisfies(node, negated=negated)
             case Comparison(left, op, right):
                 assert node.domain is not None
-                first, second = self.term(left, active), self.term(right, active)
+                first, second = self._side(left, active), self._side(right, active)
                 failed = _first(first.failed, second.failed)
                 valid = active & ~first.absent & ~second.absent
                 if failed is not None:
                     valid &= failed == 0
+                    failed = np.where(_lacking(first) | _lacking(second), 0, failed)  # false, whatever fails
                 held, inexact = comparing.compare_columns(node.domain, op, first, second, valid)
                 if inexact is not None:
                     self.unsure |= inexact
@@ -319,6 +320,14 @@ class _Evaluation:
                 truth = np.array([bool(member) for member in answer.members or ()], np.bool_)
                 said = truth[answer.values] if len(truth) else np.zeros(self.size, np.bool_)
                 return valid & (said != negated), answer.failed
+
+    def _side(self, tree: Expression, active: Bools) -> Column:
+        """Return a side of a comparison, which fails where something that it mentions did."""
+        before = self.mentioned(names_of(tree))
+        if before is None:
+            return self.term(tree, active)
+        found = self.term(tree, active & (before == 0))
+        return replace(found, absent=found.absent | (before != 0), failed=_first(before, found.failed))
 
     def _joined(
         self, parts: tuple[Node, ...], active: Bools, *, negated: bool, conjunction: bool
@@ -343,6 +352,11 @@ class _Evaluation:
             held = predicate_holds(predicate, self.constants.get(predicate.attribute), negated=negated)
             return np.full(self.size, held, np.bool_), None
         return comparing.predicate_column(predicate, column, negated=negated), None
+
+
+def _lacking(column: Column) -> Bools:
+    """Return which rows have no value, and did not fail to get one."""
+    return column.absent if column.failed is None else column.absent & (column.failed == 0)
 
 
 # --- arithmetic -------------------------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ Conditions
   - An event binds each of its attributes to a non-empty set of values.
   - A predicate holds only if its attribute is bound. `!=` asks that no value equals; every other operator asks that
     some value satisfies. `is present` and `is absent` ask about binding itself.
-  - A comparison of two formulas holds only if both have a value. A formula has none where something that it mentions is
+  - A comparison of two formulas holds only if both have a value; one side that has none makes it false, also where the
+    other fails. A formula has none where something that it mentions is
     absent, or has several values, and where no branch of a case holds and there is no else.
   - A call of an operator holds if the operator finds the values that its variables have.
   - `and`, `or`, `not` are those of logic, with one rule: `not` of a leaf needs what the leaf mentions, too. So
@@ -303,11 +304,24 @@ def holds(node: Node, situation: Situation, *, negated: bool = False) -> bool:
             situation.check(node)
             return predicate_holds(node, situation.row.get(node.attribute), negated=negated)
         case Comparison(left, op, right):
-            situation.check(node)
-            a, b = value_of(left, situation), value_of(right, situation)
-            return a is not None and b is not None and compare(_domain(node), op, a, b) != negated
+            sides = [_attempted(left, situation), _attempted(right, situation)]
+            if None in sides:
+                return False
+            for side in sides:
+                if isinstance(side, FormulaFailed):
+                    raise side
+            return compare(_domain(node), op, *sides) != negated
         case OperatorCall():
             return _call_holds(node, situation, negated=negated)
+
+
+def _attempted(side: Expression, situation: Situation) -> Any:
+    """Return a value, None where it is absent, or why there is no telling."""
+    try:
+        situation.check(side)
+        return value_of(side, situation)
+    except FormulaFailed as error:
+        return error
 
 
 def _joined(parts: Iterable[Callable[[], bool]], *, conjunction: bool) -> bool:
