@@ -47,6 +47,9 @@ def run(
     programs: str | None = typer.Option(
         None, envvar="TOCSIN_PROGRAMS", help="Programs that offers may call: a TOML file that all workers see."
     ),
+    index: str | None = typer.Option(
+        None, help="The folder of the store's index, on a disk that all workers see; by default beside a SQLite file."
+    ),
     metrics_port: int | None = typer.Option(None, help="Serve Prometheus metrics on this port of this machine."),
     status_file: Path | None = typer.Option(None, help="Keep the figures in this JSON file."),
     setting: list[str] = typer.Option([], help="A Spark setting, NAME=VALUE; may be repeated."),
@@ -64,7 +67,7 @@ def run(
         archive=archive, start=start, schema=None if schema is None else load_schema(schema), partitions=partitions,
         events_per_batch=events_per_batch, trigger_seconds=trigger, wait_for_schema_seconds=wait_for_schema,
         until_idle=until_idle, accept_lost_checkpoint=accept_lost_checkpoint, operators=operators,
-        programs=programs,
+        programs=programs, index=index,
     )  # fmt: skip
     meter = Meter(status_file)
     if metrics_port is not None:
@@ -86,13 +89,21 @@ def index(
     subscriptions: str = typer.Argument(..., help="Subscriptions, a JSON document a line; - for standard input."),
     folder: Path = typer.Argument(..., help="Where to write the segments; an existing folder gets a new version."),
     schema: str | None = SCHEMA_OPTION,
+    replace: bool = typer.Option(False, "--replace", help="Let it hold these only, instead of adding them by id."),
+    operators: str | None = typer.Option(
+        None, envvar="TOCSIN_OPERATORS", help="Operators that they may call: installed, a TOML file, module:function."
+    ),
     documents: bool = typer.Option(False, "--documents", help="Keep the texts too, for reasons."),
     json: bool = JSON_OPTION,
 ) -> None:
     """Write a folder of subscriptions for `tocsin.spark.match`. Exit code 1: some lines were bad."""
+    from tocsin.operators.registries import open_registry
     from tocsin.pipeline.subscription_folder import read_manifest, write_folder
 
-    bad = write_folder(folder, read_lines(subscriptions), required_schema(schema), documents=documents)
+    bad = write_folder(
+        folder, read_lines(subscriptions), required_schema(schema), mode="replace" if replace else "upsert",
+        operators=open_registry(operators), documents=documents,
+    )  # fmt: skip
     for line in bad:
         warn(f"{subscriptions}: {line}")
     manifest = read_manifest(folder)
