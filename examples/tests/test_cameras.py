@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tocsin.language.geo import distance_metres
-from tocsin.language.operator_semantics import evaluate_with
-from tocsin.operators.operator_matcher import OperatorMatcher
+from tocsin.language.semantics import evaluate
+from tocsin.matching.matcher import Matcher
 from tocsin.operators.schedules import schedule_names
 from tocsin.schema import Event
 from tocsin_examples.cameras import SUBSCRIPTIONS, Cameras, Scene, camera_registry
@@ -45,7 +45,7 @@ def test_the_subscriptions_of_the_paper_match_what_was_drawn(
 ) -> None:
     cameras = Cameras()
     registry = camera_registry()
-    matcher = OperatorMatcher(cameras.schema, registry, schedule)
+    matcher = Matcher(cameras.schema, operators=registry, schedule=schedule)
     bound = {name: registry.bind(text, cameras.schema) for name, text in SUBSCRIPTIONS.items()}
     for name, subscription in bound.items():
         matcher.add(name, subscription)
@@ -54,8 +54,8 @@ def test_the_subscriptions_of_the_paper_match_what_was_drawn(
         found = set(matcher.match(event))
         assert found == wanted(scene), scene
         if number < 4:
-            assert found == {name for name, each in bound.items() if evaluate_with(registry, each, event)}
+            assert found == {name for name, each in bound.items() if evaluate(each, event, registry)}
         seen |= set(map(str, found))
     assert seen == set(SUBSCRIPTIONS)
     assert all(not counts.failures for counts in registry.runner.counts.values())
-    assert matcher.work.details["evaluations"] < 60 * len(matcher.predicates)
+    assert matcher.asked.evaluations < 60 * len(matcher.asked.predicates)

@@ -38,7 +38,7 @@ def registry() -> Registry:
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
     """Return the options that name three drivers, and offers among events."""
-    (tmp_path / "drivers.txt").write_text("\n".join((Q1, Q2, Q3)))
+    (tmp_path / "drivers.txt").write_text(f"{Q1}\n{Q2}\n{Q3}\n")
     by_name = {**A2, "dynamic": {"price": "program('auto_price', years_ncd)"}}
     (tmp_path / "events.jsonl").write_text("\n".join(map(json.dumps, (A1, A2, by_name, PLAIN))))
     (tmp_path / "programs.toml").write_text(PROGRAMS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random as stdlib_random
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -50,7 +51,7 @@ def random_market(random: Random, subscriptions: int) -> tuple[SubscriptionIndex
 
 
 def random_offers(random: Random, count: int, analysis: Analysis) -> list[Offer]:
-    found = []
+    found: list[Offer] = []
     while len(found) < count:
         try:
             found.append(analysis.analyse(random_offer(random)))
@@ -242,6 +243,21 @@ def test_threads_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.array_equal(one.row, two.row)
 
 
+def test_threads_may_share_a_scan() -> None:
+    tier = market(*[f"offer where price < {id % 50} with age = {id % 90}, years = {id % 7}" for id in range(2_000)])
+    analysis = Analysis(MARKET)
+    asked = [
+        analysis.analyse({"event": {"count": at}, "rules": [f"age > {at}"], "dynamic": {"price": f"years * {at % 3}"}})
+        for at in range(40)
+    ]
+    alone = [OfferScan(tier, MARKET).find([one]) for one in asked]
+    scan = OfferScan(tier, MARKET)
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(5):
+            for one, found in zip(alone, pool.map(lambda each: scan.find([each]), asked), strict=True):
+                assert sorted(one.row.tolist()) == sorted(found.row.tolist())
+
+
 MANY_OFFERS: list[dict[str, Any]] = [
     {
         "event": {"kind": "w", "count": 20},
@@ -299,4 +315,4 @@ def test_many_blocks_full_buffers_and_what_is_kept(threads: int, monkeypatch: py
         assert len(set(found.offer.tolist())) == len(asked)
     assert scan._index is not None
     assert any(known.kept for known in scan._index.computing._known)
-    assert len(found.reasons) == 1
+    assert scan.find(asked).reasons == ["division by zero"]

@@ -33,7 +33,9 @@ def wait_for_effect(folder: Path) -> None:
         time.sleep(0.01)
 
 
-def test_a_micro_batch_that_is_run_again_after_a_change_gives_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_micro_batch_that_is_run_again_after_a_change_gives_the_same_rows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     subscriptions, source, out, checkpoint = (tmp_path / name for name in ("s", "in", "out", "checkpoint"))
     source.mkdir()
     subscribe(subscriptions, 1)

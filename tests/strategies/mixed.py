@@ -56,7 +56,7 @@ from tocsin.schema import (
     ViewAttribute,
 )
 
-OFFERS = False  # whether the matcher matches offers
+OFFERS = True  # whether the matcher matches offers
 
 REGIONS = ("north", "south", "été", "red")
 COMPARISONS = (Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE)

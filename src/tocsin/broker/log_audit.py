@@ -14,10 +14,12 @@ import numpy as np
 from sqlalchemy import Connection, select
 
 from tocsin.broker.admission import admit_stored
-from tocsin.broker.expressions import Prepared, bind_stored, calls_operators
+from tocsin.broker.expressions import bind_stored
 from tocsin.errors import StoreDamaged, TocsinError
 from tocsin.language import BoundSubscription
 from tocsin.language.semantics import evaluate
+from tocsin.operators.registry import Registry
+from tocsin.operators.stored_calls import StoredCalls
 from tocsin.schema import Schema
 from tocsin.store import Store, schema_history
 from tocsin.store.events import StoredEvent, find_events
@@ -91,18 +93,15 @@ def _standing(connection: Connection, ids: Sequence[int], schema: Schema, found:
         query = select(subscriptions.c.id, subscriptions.c.tree, leases.c.end_us, leases.c.deleted_seq).join(leases)
         for row in connection.execute(query.where(chosen)):
             try:
-                if calls_operators(row.tree) or _is_two_sided(row.tree, schema):
+                bound = bind_stored(row.tree, schema, StoredCalls(Registry()))
+                if bound.operators:
                     found.left_out += 1
                     continue
-                standing.append(_Standing(row.id, bind_stored(row.tree, schema), row.end_us, row.deleted_seq))
+                standing.append(_Standing(row.id, bound, row.end_us, row.deleted_seq))
             except TocsinError as error:
                 found.unreadable.append(f"subscription {row.id}: {error}")
     found.subscriptions = len(standing)
     return standing
-
-
-def _is_two_sided(tree: bytes, schema: Schema) -> bool:
-    return Prepared("", tree, schema).two_sided is not None
 
 
 def _recorded(connection: Connection, seqs: set[int], ids: set[int], found: Audited) -> set[tuple[int, int]]:

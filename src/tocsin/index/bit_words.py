@@ -40,7 +40,7 @@ def count_ones(typing: Any, word: Any) -> Any:
     return types.int64(types.uint64), generate
 
 
-if config.DISABLE_JIT:
+if getattr(config, "DISABLE_JIT", 0):
 
     def count_zeros(word: np.uint64) -> int:
         """Return the number of trailing zero bits of a word that is not 0."""

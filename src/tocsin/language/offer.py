@@ -92,9 +92,9 @@ def offer_sides(document: Mapping[str, Any], schema: Schema) -> Sides:
     if named is None and len(offered) == 1:
         named = offered[0]
     types = [named] if isinstance(named, str) else named
-    named_well = isinstance(types, list | tuple) and all(each in schema.event_types for each in map(str, types))
-    if named_well and set(types) & set(offered):
-        return sides_of(schema, tuple(types))
+    listed_types = [str(each) for each in types] if isinstance(types, list | tuple) else []
+    if all(each in schema.event_types for each in listed_types) and set(listed_types) & set(offered):
+        return sides_of(schema, tuple(listed_types))
     listed = ", ".join(map(repr, offered)) or "none: the schema has no union"
     message = f"an offer's event is of a type that a union names, not {shown(named)}; there are {listed}"
     raise EventRejected([Violation("unknown event type", EVENT_TYPE, message)])

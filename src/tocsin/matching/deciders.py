@@ -8,7 +8,7 @@ do; it fails if none is false and some fails.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -64,9 +64,9 @@ class Candidates:
         """Take note that one fails, unless it did before."""
         self.failure.setdefault(which, reason)
 
-    def part(self, which: Int64s) -> Candidates:
-        """Return some of them, as they are so far."""
-        computed = {name: column.take(which) for name, column in self.computed.items()}
+    def part(self, which: Int64s, names: Collection[str]) -> Candidates:
+        """Return some of them, for which these attributes are computed."""
+        computed = {name: column.take(which) for name, column in self.computed.items() if name in names}
         return Candidates(self.event[which], self.position[which], computed)
 
     def take_over(self, which: Int64s, part: Candidates) -> None:

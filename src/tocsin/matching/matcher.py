@@ -39,8 +39,8 @@ from tocsin.matching.columnar.tier_ids import TierIds
 from tocsin.matching.columnar.tier_reader import OUTPUT_IDS, TierReader, match_tiers
 from tocsin.matching.engine import Capabilities, Engine, SubscriptionId
 from tocsin.matching.inquiry import Failure, Inquiry, Match
-from tocsin.matching.recall import recalled
 from tocsin.matching.offering import OfferMatches, match_offers, needs_scan
+from tocsin.matching.recall import recalled
 from tocsin.offers.analysis import Analysis
 from tocsin.offers.programs import Programs
 from tocsin.operators.asked import Asked

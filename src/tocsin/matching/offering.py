@@ -6,7 +6,7 @@ here: the checks of rows (deciders.py), and rules that call operators, which the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tocsin.language.formula import ConditionFormula
     from tocsin.matching.columnar.tier_reader import TierReader
     from tocsin.matching.inquiry import Inquiry
-    from tocsin.offers.scan import Candidates as Scanned
+    from tocsin.offers.survivors import Candidates as Scanned
     from tocsin.operators.event_evaluation import EventEvaluation
 
 Int64s = npt.NDArray[np.int64]
@@ -132,11 +132,21 @@ class _TierOffers:
         for at in np.flatnonzero(np.array(self.asking)[candidates.event]).tolist() if any(self.asking) else ():
             self._decide_rules(candidates, at, int(found.number[special[at]]))
         with_checks = np.flatnonzero(checked[special] & candidates.open)
-        if len(with_checks):
-            part = candidates.part(with_checks)
+        for which, names in self._computing_alike(candidates, with_checks):
+            part = candidates.part(which, names)
             self.reader.deciders.decide(part, self.source, _Renumbered(self.inquiry, self.numbers))  # type: ignore[arg-type]
-            candidates.take_over(with_checks, part)
+            candidates.take_over(which, part)
         return candidates
+
+    def _computing_alike(self, candidates: Candidates, which: Int64s) -> Iterator[tuple[Int64s, frozenset[str]]]:
+        """Yield parts of the candidates whose offers compute the same attributes, with these: what others compute is given."""
+        names = [frozenset(each.name for each in offer.computed) for offer in self.offers]
+        kinds = {each: kind for kind, each in enumerate(dict.fromkeys(names))}
+        kind_of = np.array([kinds[each] for each in names])[candidates.event[which]]
+        for each, kind in kinds.items():
+            chosen = which[kind_of == kind]
+            if len(chosen):
+                yield chosen, each
 
     def _decide_rules(self, candidates: Candidates, at: int, number: int) -> None:
         """Decide the rules of an offer for a subscriber, by the definition."""

@@ -136,7 +136,7 @@ class Kept:
 
 
 class Computing:
-    """Computes the attributes of offers for the rows of one tier. Not safe to share among threads."""
+    """Computes the attributes of offers for the rows of one tier. `of` is not safe to ask from several threads."""
 
     def __init__(self, rows: TierRows, coders: Sequence[Coder], own: frozenset[str]) -> None:
         """Compute over a tier; `own` are the names of properties, whether anybody has them or not."""

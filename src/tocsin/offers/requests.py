@@ -146,6 +146,7 @@ class HullIndex:
         lows, highs = rows.hull(column)
         self.optional = packed(lows == k.ABSENT)  # rows that do not need the attribute
         self.all_optional = bool((lows == k.ABSENT).all())
+        self.least_low = int(lows.min(initial=_SMALL.max))
         self.greatest_low = int(lows.max(initial=k.ABSENT))
         self.least_high = int(highs.min(initial=_SMALL.max))
         self.is_equality = bool((lows == highs).all())

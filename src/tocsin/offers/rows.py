@@ -40,6 +40,7 @@ class TierRows:
         self.asked = k.Asked(offset, column, kind, low, high, *sets)
         self.row = rows
         self.size = len(rows)
+        self._hulls: dict[int, tuple[k.Int32s, k.Int32s]] = {}
         order = self._order({at for at, each in enumerate(segment.columns) if each.attribute in computed})
         if order is not None:
             self._reorder(order)
@@ -49,9 +50,12 @@ class TierRows:
 
     def hull(self, column: int) -> tuple[k.Int32s, k.Int32s]:
         """Return the least and the greatest code that each row accepts in a column; ABSENT is less than all codes."""
-        lows, highs = np.full(self.size, k.ABSENT, np.int32), np.full(self.size, UNBOUNDED, np.int32)
-        k.hull(self.asked, column, lows, highs)
-        return lows, highs
+        found = self._hulls.get(column)
+        if found is None:
+            found = np.full(self.size, k.ABSENT, np.int32), np.full(self.size, UNBOUNDED, np.int32)
+            k.hull(self.asked, column, *found)
+            self._hulls[column] = found
+        return found
 
     def holding(self, given: k.Given, positions: k.Int32s, offers: k.Int32s) -> k.Flags:
         """Return for which pairs of a row and an offer all that the row asks is satisfied."""
@@ -129,6 +133,7 @@ class TierRows:
         _, column, kind, low, high, *sets = self.asked
         self.asked = k.Asked(offset, column[moved], kind[moved], low[moved], high[moved], *sets)
         self.row = self.row[order]
+        self._hulls = {}
 
 
 @lean_kernel

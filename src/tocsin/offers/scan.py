@@ -43,7 +43,7 @@ _WORTH_A_THREAD = 5_000_000  # words of bitmaps to intersect, before any is pass
 
 
 class OfferScan:
-    """Finds the candidates of offers in one tier. Not safe to share among threads."""
+    """Finds the candidates of offers in one tier. Safe to share among threads."""
 
     def __init__(self, tier: Tier, schema: Schema) -> None:
         self.tier = tier
@@ -53,6 +53,7 @@ class OfferScan:
             for name in schema.view([union.subscriber]).attributes
         )
         self._index: _TierIndex | None = None
+        self._lock = threading.Lock()  # of what is made when it is first asked for, which preparing a batch does
 
     def find(
         self,
@@ -63,10 +64,12 @@ class OfferScan:
         threads: int = 1,
     ) -> Candidates:
         """Return the candidates of analysed offers, each as of its seq and arrival (microseconds) where these are given."""
-        if self._index is None:
-            computed = {attribute.name for offer in offers for attribute in offer.computed}
-            self._index = _TierIndex(self.tier, self._own, computed)
-        return _Batch(self._index, offers).candidates(seq, arrival, threads)
+        with self._lock:
+            if self._index is None:
+                computed = {attribute.name for offer in offers for attribute in offer.computed}
+                self._index = _TierIndex(self.tier, self._own, computed)
+            batch = _Batch(self._index, offers)
+        return batch.candidates(seq, arrival, threads)
 
 
 class _TierIndex:
@@ -126,6 +129,8 @@ class _Batch:
             self.computed.append(known[0])
             known[1].append(at)
         self.static = self._encoded()
+        self.requests, self.starts = self._requests().by_offer()
+        self.facts = index.facts
 
     def candidates(self, seq: Int64s | None, arrival: Int64s | None, threads: int) -> Candidates:
         """Return the candidates of all offers."""
@@ -195,6 +200,8 @@ class _Batch:
             requests.ask(np.flatnonzero(absent), k.NO_COLUMN, hull.optional.ctypes.data, 0)
         here = least >= 0
         if hull.is_equality:
+            if hull.least_low == hull.greatest_low:  # what all rows ask
+                here &= (least > hull.least_low) | (greatest < hull.least_low)
             if (chosen := np.flatnonzero(here)).size:
                 requests.ask(chosen, self.index.number("low", column), least[chosen], greatest[chosen])
             return
@@ -208,18 +215,16 @@ class _Batch:
 
     def _scan(self, threads: int) -> tuple[k.Int32s, Int64s]:
         """Return the positions that each offer's requests leave, one offer's after another's, and where each starts."""
-        index = self.index
-        requests, starts = self._requests().by_offer()
+        requests, starts, facts, size = self.requests, self.starts, self.facts, self.index.rows.size
         bitmaps, checked = np.empty((len(requests), k.PLACES), np.int64), np.empty(len(requests), np.bool_)
-        k.resolve(index.facts, requests, index.empty.ctypes.data, bitmaps, checked)
-        size = index.rows.size
+        k.resolve(facts, requests, self.index.empty.ctypes.data, bitmaps, checked)
         blocks = -(-size // (64 * k.BLOCK))
         if size // 64 * len(requests) < _WORTH_A_THREAD:
             threads = 1
         shares = min(threads, max(blocks, 1))
         edges = [blocks * share // shares for share in range(shares + 1)]
         parts = [
-            _Part((index.facts, requests, starts, bitmaps, checked, size), len(self.offers), first, last)
+            _Part((facts, requests, starts, bitmaps, checked, size), len(self.offers), first, last)
             for first, last in itertools.pairwise(edges)
         ]
         helpers = [threading.Thread(target=part.run) for part in parts[1:]]

@@ -313,6 +313,21 @@ def hull(asked: Asked, wanted: int, lows: Int32s, highs: Int32s) -> None:
             lows[p], highs[p] = max(lows[p], low), min(highs[p], high)
 
 
+@lean_kernel
+def accept(positions: Int32s, values: Int32s, lows: Int32s, highs: Int32s, holds: Flags) -> None:
+    """holds[i] &= whether the hull of the row at positions[i] has the code values[i] in it, or that is UNKNOWN."""
+    for i in range(len(positions)):
+        position, value = positions[i], values[i]
+        holds[i] &= value == UNKNOWN or lows[position] <= value <= highs[position]
+
+
+@lean_kernel
+def gather(positions: Int32s, number: Int32s, row: Int32s, numbers: Int32s, rows: Int32s) -> None:
+    """numbers[i], rows[i] = number[positions[i]], row[positions[i]]."""
+    for i in range(len(positions)):
+        numbers[i], rows[i] = number[positions[i]], row[positions[i]]
+
+
 @helper
 def _is_in(asked: Asked, kind: int, low: int, high: int, code: int) -> bool:
     """Return whether a code is in the interval, or in one of the set's, that a predicate names."""

@@ -177,8 +177,13 @@ class Survivors:
             return
         coded = self._compute(group, pairs)
         # Rows that accept what is kept were found by the scan, unless hulls do not tell all that they ask.
-        if coded:
+        if coded and (rows.some_loose or self.static.lists or any(of.is_list for _, of in coded.values())):
             self._decide_rows(pairs, np.arange(len(pairs)), self._with_kept(group, pairs, coded))
+        elif coded:  # hulls tell all
+            keep = np.ones(len(pairs), np.bool_)
+            for column, (values, _) in coded.items():
+                k.accept(pairs.position, values, *rows.hull(column), keep)
+            pairs.keep(keep)
         elif rows.some_loose and (unsure := rows.loose[pairs.position]).any():
             self._decide_rows(pairs, np.flatnonzero(unsure), self._with_kept(group, pairs, coded))
         self._decide_rules([each for each in group.rest if each not in early], group, pairs)
@@ -276,8 +281,9 @@ class Survivors:
         }.items():
             if name not in columns:  # no candidate's offer computes it
                 columns[name] = absent_column(domain, len(offer))
-        rows = self.rows
-        return Candidates(offer, rows.number[position], rows.row[position], columns, reason, list(self.reasons))
+        number, row = np.empty(len(position), np.int32), np.empty(len(position), np.int32)
+        k.gather(position, self.rows.number, self.rows.row, number, row)
+        return Candidates(offer, number, row, columns, reason, list(self.reasons))
 
     @staticmethod
     def _joined_columns(done: Sequence[_Pairs]) -> dict[str, Column]:
