@@ -20,7 +20,11 @@ def names_in(*folders: str) -> set[str]:
 def test_every_test_named_on_the_page_exists() -> None:
     named = set(re.findall(r"`(test_\w+)`", PAGE))
     assert named
-    assert named - names_in(*(f"tests/{room}" for room in ("broker", "store", "torture", "service", "xml")), "examples/tests") == set()
+    assert (
+        named
+        - names_in(*(f"tests/{room}" for room in ("broker", "store", "torture", "service", "xml")), "examples/tests")
+        == set()
+    )
 
 
 def test_every_test_of_a_promise_is_named_on_the_page() -> None:
