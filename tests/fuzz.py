@@ -88,7 +88,7 @@ class PlainRun:
             self.matches += len(expected)
             for other in expected.symmetric_difference(found):
                 says = "matches" if other in expected else "does not match"
-                held = live.get(other)  # type: ignore[call-overload]
+                held = live.get(other)
                 text = f"{other} was removed" if held is None else render(held.subscription)
                 return f"by the definition it {says}; the engine says otherwise\n{text}\n{dict(event.values)}"
         return None
