@@ -43,6 +43,7 @@ def test_a_matcher_agrees_with_the_definition_whatever_becomes_of_it(seed: int) 
     assert (difference := live.difference()) is None, difference
     assert (difference := live.difference(live.stored())) is None, f"saved and opened again, {difference}"
     assert (difference := live.difference(before, then)) is None, f"in a snapshot of before, {difference}"
+    assert (difference := live.difference_of_explanations(60)) is None, difference
     live.matcher.index.merge(everything=True)
     assert (difference := live.difference()) is None, f"after merging, {difference}"
     assert live.matches > 100
