@@ -86,9 +86,10 @@ class PlainRun:
             expected = {id for id, bound in live.items() if evaluate(bound, event)}
             self.pairs += len(live)
             self.matches += len(expected)
-            for id in expected.symmetric_difference(found):
-                says = "matches" if id in expected else "does not match"
-                text = render(live[id].subscription) if id in live else f"{id} was removed"
+            for other in expected.symmetric_difference(found):
+                says = "matches" if other in expected else "does not match"
+                held = live.get(other)
+                text = f"{other} was removed" if held is None else render(held.subscription)
                 return f"by the definition it {says}; the engine says otherwise\n{text}\n{dict(event.values)}"
         return None
 

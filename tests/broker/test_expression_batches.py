@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from tests.broker.market import SCHEMA, car, open_broker, seqs_of
 from tocsin.broker.expression_batches import FEW, plain_tree, prepare_all
-from tocsin.broker.expressions import bulk_line, prepare, prepare_stored
+from tocsin.broker.expressions import bind_stored, bulk_line, prepare
 from tocsin.compile.bulk import load_bulk
+from tocsin.compile.normalise import normalise
 from tocsin.compile.table_builder import compile_table
 from tocsin.errors import LanguageError
 
@@ -32,7 +33,7 @@ def outcome(document: dict[str, Any], *others: dict[str, Any]) -> object:
         prepared = prepare_all([document, *others], SCHEMA, most_bytes=MOST)[0]
     except LanguageError as error:
         return str(error)
-    return prepare_stored(prepared.tree, SCHEMA).form
+    return normalise(bind_stored(prepared.tree, SCHEMA))
 
 
 @given(DOCUMENTS)

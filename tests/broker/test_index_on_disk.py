@@ -10,9 +10,8 @@ import pytest
 from tests.broker.market import car, open_broker, seqs_of
 from tests.clocks import ManualClock
 from tocsin.broker import Broker, BrokerSettings
-from tocsin.broker.columnar_engine import ColumnarEngine
 from tocsin.broker.expressions import Expression
-from tocsin.broker.live_index import DefinitionEngine
+from tocsin.broker.live_matcher import LiveMatcher
 from tocsin.language import attributes
 from tocsin.store.backup import backup, restore
 
@@ -67,7 +66,7 @@ def test_restart_loads_the_index_and_catches_up(path: str, caplog: pytest.LogCap
 def test_restart_does_not_bind_what_the_index_has(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(path, ManualClock())
     bound: list[object] = []
-    monkeypatch.setattr(ColumnarEngine, "load", lambda self, stored, schema: bound.extend(stored))
+    monkeypatch.setattr(LiveMatcher, "load", lambda self, stored, schema: bound.extend(stored))
     with columnar(path, ManualClock()) as broker:
         assert broker.index_stats()["live"] == 40
     assert bound == []
@@ -189,11 +188,3 @@ def test_many_subscriptions_of_every_form_are_rebuilt_in_bulk(path: str) -> None
         receipts = broker.publish(events)
         slow = [(seq - 4, id) for seq, id in seqs_of(broker, "ada") if seq >= receipts[0].seq]
     assert fast == slow
-
-
-def test_an_engine_of_ones_own_can_be_given(path: str) -> None:
-    with open_broker(path, engine=DefinitionEngine()) as broker:
-        mine = broker.subscribe("car", owner="ada")
-        event = broker.publish(car(1))
-        assert seqs_of(broker, "ada") == [(event.seq, mine.id)]
-        assert broker.index_stats()["engine"] == "definition"

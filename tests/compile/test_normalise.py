@@ -10,7 +10,7 @@ from hypothesis import given
 
 from tests.strategies.worlds import random_event, random_schema, random_subscription, worlds
 from tocsin.compile import MAX_CONJUNCTIONS, NormalForm, conjunction_text, normalise, refuse_meaningless, warnings_of
-from tocsin.compile.atoms import Among, Atom, Bound
+from tocsin.compile.atoms import Among, Atom, Bound, Decided
 from tocsin.errors import Meaningless, TooLarge
 from tocsin.language import bind, evaluate, parse
 from tocsin.language.semantics import predicate_holds
@@ -26,6 +26,7 @@ def form_holds(form: NormalForm, event: Event, view: View) -> bool:
 
 
 def atom_holds(atom: Atom, event: Event, view: View) -> bool:
+    assert not isinstance(atom, Decided)
     values = event.values.get(atom.attribute)
     if isinstance(atom, Bound):
         return (values is None) == atom.negated

@@ -38,7 +38,7 @@ SCHEMA = Schema(
         "float": NumericDomain(name="float"),
         "money": NumericDomain(name="money", type="decimal"),
         "text": TextDomain(name="text"),
-        "size": EnumeratedDomain(name="size", values=("S", "M", "L"), order=(("S", "M"), ("M", "L"))),
+        "size": EnumeratedDomain(name="size", values=("S", "M", "L"), order="total"),
         "boolean": BooleanDomain(name="boolean"),
         "time": TimeDomain(name="time"),
         "point": PointDomain(name="point"),
@@ -115,8 +115,8 @@ def test_bulk_lines_have_the_properties_that_binding_gives_them() -> None:
     loaded = load_bulk(encoded, SCHEMA)
     assert not loaded.errors
     table = loaded.table
-    for number, (id, bound) in enumerate(read_lines(encoded, SCHEMA)):  # type: ignore[misc]
-        assert table.ids[number] == id
+    for number, (name_, bound) in enumerate(read_lines(encoded, SCHEMA)):  # type: ignore[misc]
+        assert table.ids[number] == name_
         values = {name: each.column.value(number) for name, each in table.properties.items()}
         assert {name: value for name, value in values.items() if value is not None} == dict(bound.properties)
 

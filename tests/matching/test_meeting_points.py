@@ -57,7 +57,7 @@ def broken(_event: Event) -> bool:
 
 @operator(outputs={"people": int})
 def crowd(event: Event) -> list[int]:
-    return [int(event.values["price"][0]), 7]  # type: ignore[call-overload]
+    return [int(str(event.values["price"][0])), 7]
 
 
 REGISTRY = Registry([fine, broken, crowd])

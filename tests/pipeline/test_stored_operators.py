@@ -87,7 +87,7 @@ def test_rows_for_other_sinks_carry_the_values_of_variables(tmp_path: Path) -> N
         rows = [row for batch in NotificationRows()(named(iter([log_of(broker)]))) for row in batch.to_pylist()]
     assert sorted((row["seq"], row["bindings"]) for row in rows if row["bindings"]) == [
         (4, '[{"d":4}]'),
-        (4, '[{"d":4}]'),
+        (5, '[{"d":4}]'),
     ]
     assert len(rows) == 3
 

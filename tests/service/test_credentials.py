@@ -10,12 +10,14 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from tests.databases import place, postgres
 from tests.service.world import PASSWORD, World, play
 from tocsin.cli import app as commands
 from tocsin.service import on_the_machine
 from tocsin.service.access import SCOPES, TABLE, scope_of
 from tocsin.store import accounts, credentials
 
+__all__ = ["place", "postgres"]  # the databases that these tests run on
 ANOTHER = "another good password"
 
 
@@ -54,7 +56,7 @@ def test_what_a_token_buys_lives_no_longer_than_the_token(tmp_path: Path) -> Non
     play(tmp_path, scenario)
 
 
-def test_revoking_a_token_ends_the_sessions_and_tokens_that_were_got_by_it(tmp_path: Path) -> None:
+def test_revoking_a_token_ends_the_sessions_and_tokens_that_were_got_by_it(place: str) -> None:
     async def scenario(world: World) -> None:
         stolen = await new_token(world.client("ada"))
         browser, headers = await log_in(world, "ada", stolen["token"])
@@ -67,7 +69,7 @@ def test_revoking_a_token_ends_the_sessions_and_tokens_that_were_got_by_it(tmp_p
         assert await status(world, world.tokens["ada"]) == 200
         assert (await world.client("ada").get("/v1/tokens")).json()["items"][0]["last_used"] is not None
 
-    play(tmp_path, scenario)
+    play(place, scenario)
 
 
 @pytest.mark.parametrize("keep", [False, True])
@@ -193,7 +195,7 @@ def test_audit_trail_says_who_did_what(tmp_path: Path) -> None:
     play(tmp_path, scenario, webhook_private=True)
 
 
-def test_account_is_deleted_with_what_is_its_own_and_its_name_is_free(tmp_path: Path) -> None:
+def test_account_is_deleted_with_what_is_its_own_and_its_name_is_free(place: str) -> None:
     async def scenario(world: World) -> None:
         ada = world.client("ada")
         subscribed = await world.subscribe("ada")
@@ -230,7 +232,7 @@ def test_account_is_deleted_with_what_is_its_own_and_its_name_is_free(tmp_path: 
         assert (await world.client("admin").delete("/v1/accounts/bob")).status_code == 204
         assert (await world.client("admin").delete("/v1/accounts/bob")).status_code == 404
 
-    play(tmp_path, scenario, webhook_private=True)
+    play(place, scenario, webhook_private=True)
 
 
 async def numbers(world: World) -> dict[str, int]:

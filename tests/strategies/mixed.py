@@ -19,7 +19,8 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from tests.strategies.worlds import TEXTS, random_event, random_literal, random_predicate, random_schema, raw_pool
+from tests.strategies.schemas import TEXTS
+from tests.strategies.worlds import random_event, random_literal, random_predicate, random_schema, raw_pool
 from tocsin.errors import BindError, EventRejected, FormulaFailed, ParseError, TooLarge
 from tocsin.language import BoundSubscription, bind, render
 from tocsin.language.formula import Substitution
@@ -357,7 +358,8 @@ class MixedWorld:
 
     def subscription(self, depth: int = 3) -> BoundSubscription:
         """Return a subscription; what does not bind is drawn again."""
-        return _until(lambda: bind(self._subscription(depth), self.schema, operators=self.registry))
+        found: BoundSubscription = _until(lambda: bind(self._subscription(depth), self.schema, operators=self.registry))
+        return found
 
     def _subscription(self, depth: int) -> Subscription:
         some = list(self.schema.event_types)
@@ -385,7 +387,8 @@ class MixedWorld:
 
     def offer(self) -> Offer:
         """Return an offer; what does not bind is drawn again."""
-        return _until(lambda: bind_offer(self.offer_document(), self.schema, operators=self.registry))
+        found: Offer = _until(lambda: bind_offer(self.offer_document(), self.schema, operators=self.registry))
+        return found
 
     def offer_document(self) -> dict[str, Any]:
         """Return an offer as its publisher writes it; not all of them are right."""

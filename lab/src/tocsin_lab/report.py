@@ -23,8 +23,8 @@ anything was timed; ratios are within one run. Engines run in one thread, and th
 thread, best of several passes; databases have threads and processes of their own and are timed on the wall. Claims
 are decided by order and ratio, because single figures depend on how busy the machine is (`load before` says).
 
-Liu et al. (overlapping subscriptions) and symmetric matching have reports of their own: `docs/operators-evaluation.md` and
-`docs/symmetric.md`.
+Liu et al. (overlapping subscriptions) and offers have reports of their own: `docs/operators-evaluation.md` and
+`docs/offers.md`.
 """
 
 

@@ -5,7 +5,7 @@ is removed is marked in its tier. Tiers are merged so that each is at least RATI
 together: there are never more than a few, and a subscription is rebuilt a few times only, however many come. Merging
 may run beside matching: readers hold a tuple of tiers, which is replaced, never edited.
 
-Used by matching/columnar/matcher.py; stored by index_folder.py.
+Used by matching/matcher.py; stored by index_folder.py.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Each text is a list of numbers of words, in order; the batch has a vocabulary of its own. A segment codes the vocabulary
 by its constants, and so its events; word patterns are looked for among the numbers. What a word is, is said by
 language/words.py: texts in ASCII are cut here by the same rule, others are brought into the form in which words are
-compared there, and are cut here at the blanks. Used by index/encode.py and matching/columnar/checks.py.
+compared there, and are cut here at the blanks. Used by index/encode.py and matching/deciders.py.
 """
 
 # Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.

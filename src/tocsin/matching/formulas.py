@@ -3,7 +3,7 @@
     price < 0.8 * estimate        the template is  price < #0 * estimate
 
 Comparisons that differ in numbers only share a template, whose numbers are columns, by check; so do the properties that a
-comparison mentions. A template is then computed for all pairs that ask it in a few array operations (formula_vector.py).
+comparison mentions. A template is then computed for all pairs that ask it in a few array operations (language/formula_vector.py).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The columnar engine settles the cheap predicates of an event. What is left is a Problem: conjunctions of operator
 predicates, many of them shared. A Schedule asks for one predicate after the other until every conjunction is decided.
-operator_matcher.py makes the problems; naive_schedule.py and schedules/ solve them.
+asked.py makes the problems; naive_schedule.py and schedules/ solve them.
 
     members of conjunction c    members[starts[c] : starts[c + 1]], predicates by number
     its signs                   negated[starts[c] : starts[c + 1]]

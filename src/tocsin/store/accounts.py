@@ -100,8 +100,9 @@ def read_account_of(connection: Connection, number: int) -> Account | None:
 
 
 def list_accounts(connection: Connection, after: str = "", limit: int = 100) -> list[Account]:
-    """Return accounts by name, those that come after a name."""
-    query = select(accounts).where(accounts.c.name > after).order_by(accounts.c.name).limit(limit)
+    """Return accounts by name, those that come after a name; not those that were deleted."""
+    chosen = (accounts.c.name > after) & accounts.c.name.not_like("~%")
+    query = select(accounts).where(chosen).order_by(accounts.c.name).limit(limit)
     return [_account(row) for row in connection.execute(query)]
 
 

@@ -1,7 +1,7 @@
 """Prices: about how many bytes of memory a subscription takes, known from its stored form alone.
 
-Measured on conditions of one to 6,000 constants: a few hundred bytes for being there, and about 200 for each constant.
-An estimate, and the same one whenever it is asked for, so that quotas in this unit are exact.
+A few hundred bytes for being there, and about 200 for each constant: 150 lists of 6,000 constants took 188 MB. A rough
+estimate, and the same one whenever it is asked for, so that quotas in this unit are exact.
 """
 
 from __future__ import annotations

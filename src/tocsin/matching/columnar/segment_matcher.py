@@ -2,7 +2,7 @@
 
 Probing, the join and emission are kernels of this package; this module runs them block of events by block of events,
 within bounded memory, and applies what kernels leave over: checks, lifetimes, and ids reported once.
-Used by matching/columnar/matcher.py, which adds several segments and encoding.
+Used by matching/matcher.py, which adds several segments and encoding.
 """
 
 from __future__ import annotations
