@@ -116,6 +116,23 @@ class Live:
             found = found or self._of_event(event, live, *matcher.find(event), "a single event")
         return found
 
+    def difference_of_explanations(self, count: int) -> str | None:
+        """Return the first of some pairs, matching and failing ones first, whose explanation is not what the definition says."""
+        pairs = [(id, event) for event in self.events for id in sorted(self.live, key=str)]
+        self.random.shuffle(pairs)
+        pairs.sort(key=lambda pair: not (self.verdict(*pair).matched or self.verdict(*pair).failure))
+        for id, event in pairs[: count // 2] + pairs[-count // 2 :]:
+            told, right = self.matcher.explain(id, event), self.verdict(id, event)
+            if (told.matched, told.bindings, told.failure is None) != (
+                right.matched,
+                right.bindings,
+                right.failure is None,
+            ):
+                return f"it is explained so:\n{told}\n{right}\n{self.shown(id, event)}"
+            if told.matched != (not told.changes):
+                return f"matched is {told.matched}, and yet it would take {told.changes}\n{self.shown(id, event)}"
+        return None
+
     def _of_batch(
         self, matcher: Matcher, source: EventSource, events: Sequence[Event], live: set[Id], way: str
     ) -> str | None:

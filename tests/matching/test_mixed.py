@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.matching.against_definition import Live
 from tests.strategies.mixed import MixedWorld
+from tocsin.index.subscription_index import Lifetime
 from tocsin.language import bind, decide
 from tocsin.matching.inquiry import Failure, Match
 from tocsin.matching.matcher import Matcher
@@ -42,6 +43,7 @@ def test_a_matcher_agrees_with_the_definition_whatever_becomes_of_it(seed: int) 
     assert (difference := live.difference()) is None, difference
     assert (difference := live.difference(live.stored())) is None, f"saved and opened again, {difference}"
     assert (difference := live.difference(before, then)) is None, f"in a snapshot of before, {difference}"
+    assert (difference := live.difference_of_explanations(60)) is None, difference
     live.matcher.index.merge(everything=True)
     assert (difference := live.difference()) is None, f"after merging, {difference}"
     assert live.matches > 100
@@ -176,3 +178,13 @@ def test_what_fails_for_one_offer_of_a_batch_is_told_beside_others_that_compute_
     other = {"event": {"event_type": "sale", "price": 1}, "rules": ["bids is absent"]}
     (_, failures), _ = matcher.find_batch([failing, other])
     assert failures == [Failure("s", "bids: 0.5 is not a whole number")]
+
+
+def test_no_failure_is_told_of_a_subscription_that_is_not_live() -> None:
+    matcher = Matcher(MARKET)
+    matcher.add("s", bind("sale where price > 1 / bids", MARKET), Lifetime(created=10, deleted=20))
+    plain = {"event_type": "sale", "price": 1, "bids": 0}
+    offer = {"event": {"event_type": "sale", "bids": 0}, "dynamic": {"price": "1"}}
+    for event in (plain, offer):
+        told = [len(matcher.find(event, seq=seq)[1]) for seq in (5, 10, 15, 20, 25)]
+        assert told == [0, 0, 1, 0, 0]

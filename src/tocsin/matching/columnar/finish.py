@@ -1,7 +1,7 @@
 """Finishing: what kernels leave to be decided after a chunk of matches is written.
 
-A row with checks is written as ~row, and its checks are decided (matching/deciders.py). Lifetimes are compared where the segment is not live for the whole batch. A subscription with several
-rows is reported once. A segment that needs none of this has no finisher, and its chunks pass untouched.
+A row with checks is written as ~row, and its checks are decided (matching/deciders.py) where it is live. Lifetimes are
+compared where the segment is not live for the whole batch. A subscription with several rows is reported once. A segment that needs none of this has no finisher, and its chunks pass untouched.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def finisher_of(
 
     def finish(chunk: MatchChunk) -> MatchChunk:
         if checked:
-            chunk = _decided(segment, chunk, check)
+            chunk = _decided(segment, chunk, check, lifetimes)
         if lifetimes is None and not len(repeated):
             return chunk
         offset = chunk.offset.copy()
@@ -129,7 +129,9 @@ def compact(
     return p
 
 
-def _decided(segment: Segment, chunk: MatchChunk, check: CheckCallback | None) -> MatchChunk:
+def _decided(
+    segment: Segment, chunk: MatchChunk, check: CheckCallback | None, lifetimes: tuple[Int64s, ...] | None
+) -> MatchChunk:
     """Return the chunk with rows that have checks replaced by the numbers of those that hold."""
     candidates = np.flatnonzero(chunk.numbers < 0)
     if not len(candidates):
@@ -138,10 +140,32 @@ def _decided(segment: Segment, chunk: MatchChunk, check: CheckCallback | None) -
         raise ValueError("this segment has checks: matching it needs a callback that decides them")
     event = chunk.first + np.searchsorted(chunk.offset, candidates, side="right") - 1
     position = np.searchsorted(segment.section(Section.CHECKED_ROW), ~chunk.numbers[candidates])
-    holds = check(event, position, chunk)
+    number = segment.section(Section.CHECKED_NUMBER)[position]
+    if lifetimes is None:
+        holds = check(event, position, chunk)
+    else:  # nobody asks an operator, or hears of a failure, for what is not live
+        holds = _live(event, number, *lifetimes)
+        holds[holds] = check(event[holds], position[holds], chunk)
     numbers = chunk.numbers.copy()
-    numbers[candidates] = segment.section(Section.CHECKED_NUMBER)[position]
+    numbers[candidates] = number
     keep = np.ones(len(numbers), np.bool_)
     keep[candidates[~holds]] = False
     offset = np.concatenate([[0], np.cumsum(keep)])[chunk.offset]
     return chunk._replace(offset=offset, numbers=numbers[keep])
+
+
+def _live(
+    event: Int64s, number: Int64s, created: Int64s, deleted: Int64s, lease_start: Int64s, lease_end: Int64s,
+    seq: Int64s, arrival: Int64s,
+) -> npt.NDArray[np.bool_]:  # fmt: skip
+    """Return which subscriptions are live for their events, as `compact` has it."""
+    live = np.ones(len(event), np.bool_)
+    if len(created):
+        live &= created[number] < seq[event]
+    if len(deleted):
+        live &= deleted[number] > seq[event]
+    if len(arrival) and len(lease_start):
+        live &= lease_start[number] <= arrival[event]
+    if len(arrival) and len(lease_end):
+        live &= lease_end[number] > arrival[event]
+    return live
