@@ -155,21 +155,21 @@ def test_a_constant_of_another_module_that_changed_is_seen_by_a_kernel_that_was_
 
 def test_a_helper_that_changed_is_seen_by_a_kernel_of_another_distribution(copied: Path, tmp_path: Path) -> None:
     # A module of the lab with a kernel, a helper of the product, and a constant two imports away.
-    (copied / "tocsin" / "symmetric" / "a_constant.py").write_text("STEP = 1\n")
-    (copied / "tocsin" / "symmetric" / "a_helper.py").write_text(
-        "from tocsin.index.jit import helper\nfrom tocsin.symmetric.a_constant import STEP\n\n\n"
+    (copied / "tocsin" / "offers" / "a_constant.py").write_text("STEP = 1\n")
+    (copied / "tocsin" / "offers" / "a_helper.py").write_text(
+        "from tocsin.index.jit import helper\nfrom tocsin.offers.a_constant import STEP\n\n\n"
         "@helper\ndef step(x):\n    return x + STEP\n"
     )
     (copied / "tocsin_lab" / "a_kernel.py").write_text(
-        "from tocsin.index.jit import kernel\nfrom tocsin.symmetric.a_helper import step\n\n\n"
+        "from tocsin.index.jit import kernel\nfrom tocsin.offers.a_helper import step\n\n\n"
         "@kernel\ndef twice(x):\n    return step(step(x))\n"
     )
     code = "from tocsin_lab.a_kernel import twice; print(twice(1), sum(twice.stats.cache_hits.values()))"
     kept = {"NUMBA_CACHE_DIR": str(tmp_path)}
     assert [run(copied, code, **kept).stdout.split() for _ in range(2)] == [["3", "0"], ["3", "1"]]
-    (copied / "tocsin" / "symmetric" / "a_constant.py").write_text("STEP = 2\n")
+    (copied / "tocsin" / "offers" / "a_constant.py").write_text("STEP = 2\n")
     assert run(copied, code, **kept).stdout.split() == ["5", "0"]
-    (copied / "tocsin" / "symmetric" / "a_helper.py").write_text(
+    (copied / "tocsin" / "offers" / "a_helper.py").write_text(
         "from tocsin.index.jit import helper\n\n\n@helper\ndef step(x):\n    return x * 10\n"
     )
     assert run(copied, code, **kept).stdout.split() == ["100", "0"]

@@ -22,7 +22,8 @@ from tocsin.client import Client
 
 SECONDS = float(os.environ.get("TOCSIN_SOAK_SECONDS", "45"))
 BATCH = 200
-MOST_BYTES_PER_EVENT = 60.0  # an event left 130 behind when this was written; what is measured here is below 30
+MOST_BYTES_PER_EVENT = 60.0
+ONCE_BYTES = 4e6  # that allocators and caches may take, however short the run is
 READERS = 3
 
 
@@ -102,6 +103,7 @@ def slope(samples: list[Sample]) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif("TOCSIN_SLOW" not in os.environ, reason="takes longer; set TOCSIN_SLOW=1")
 @pytest.mark.timeout(int(SECONDS) + 300)
 def test_memory_descriptors_and_threads_stay_level_under_a_steady_load(tmp_path: Path) -> None:
     serving = Serving(str(tmp_path / "store.db"), TOCSIN_WEBHOOK_PRIVATE="true")
@@ -128,7 +130,8 @@ def test_memory_descriptors_and_threads_stay_level_under_a_steady_load(tmp_path:
     said = (
         f"{soak.published} events, {soak.heard} heard: {slope(steady):.1f} bytes an event, {steady[0]} to {steady[-1]}"
     )
-    assert slope(steady) < MOST_BYTES_PER_EVENT, said
+    once = ONCE_BYTES / (steady[-1].events - steady[0].events)
+    assert slope(steady) < MOST_BYTES_PER_EVENT + once, said
     half = len(steady) // 2
     for name in ("descriptors", "threads"):
         before, after = (max(getattr(one, name) for one in part) for part in (steady[:half], steady[half:]))

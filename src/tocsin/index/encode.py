@@ -72,7 +72,7 @@ class EventSource(ABC):
         """Return the words of an attribute's texts; None where some event has several, or they are not plain texts."""
         if attribute not in self._tokens:
             plain = isinstance(domain, TextDomain) and domain.max_length is None
-            texts = self.texts(attribute) if plain else None
+            texts = self.whole_texts(attribute) if plain else None
             self._tokens[attribute] = None if texts is None else WordTokens.of(texts)
         return self._tokens[attribute]
 
@@ -87,6 +87,10 @@ class EventSource(ABC):
     def texts(self, _: str) -> pa.StringArray | None:
         """Return the values of an attribute, if they are plain UTF-8 texts in one piece of memory."""
         return None
+
+    def whole_texts(self, attribute: str) -> pa.StringArray | None:
+        """Return the same also where they must first be put into one piece, which pays for words."""
+        return self.texts(attribute)
 
     @abstractmethod
     def sample(self, count: int) -> EventSource:
@@ -111,7 +115,7 @@ class EventObjects(EventSource):
     def read(self, attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn:
         return from_events(self.events, attribute, domain, derivation)
 
-    def texts(self, attribute: str) -> pa.StringArray | None:
+    def whole_texts(self, attribute: str) -> pa.StringArray | None:
         import pyarrow as pa
 
         values = [event.values.get(attribute) for event in self.events]

@@ -246,7 +246,7 @@ class Matcher(Engine):
         """
         read = self._current()
         found = []
-        for reader in read.readers if not is_offer(raw) else ():
+        for reader in read.readers if type(raw) is dict and not is_offer(raw) else ():
             ids = reader.match_raw(raw)
             if ids is None:
                 return self.match_array(raw)
