@@ -124,8 +124,8 @@ def test_old_versions_are_readable_as_long_as_they_are_kept(tmp_path: Path, monk
 
 
 def test_the_time_of_a_micro_batch_says_which_version_is_meant(tmp_path: Path) -> None:
-    for number in range(3):
-        write_folder(tmp_path, lines({number: "a > 1"}), SCHEMA)
+    for id in range(3):
+        write_folder(tmp_path, lines({id: "a > 1"}), SCHEMA)
     folder = folder_at(tmp_path)
     second, third = (folder.manifest(version).effective_us for version in (2, 3))  # type: ignore[union-attr]
     index = FolderIndex(tmp_path)

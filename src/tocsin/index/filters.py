@@ -20,7 +20,6 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.index.jit import kernel
-from tocsin.index.rows import SMALL_BLOCK
 
 FILTER_ROWS = 32
 EQUALITIES = 3
@@ -30,6 +29,7 @@ EVENT_BYTES = 32
 BYTE_GROUPS = EVENT_BYTES - 1  # the last byte is 0
 BYTE_CODES = 255  # of a column, at most
 WHERE = 0x70
+FEWEST_ROWS = 8  # of a block with filters: for fewer, 192 bytes are too many
 
 
 @kernel
@@ -43,7 +43,7 @@ def write_filters(atoms, stripe_row, stripe_data, stripe_width, block_stripe, by
     block_filter, parts, kept = np.full(blocks, -1, np.int32), 0, 0
     for b in range(blocks):
         rows = np.int64(stripe_row[block_stripe[b + 1]] - stripe_row[block_stripe[b]])
-        if rows < SMALL_BLOCK:
+        if rows < FEWEST_ROWS:
             continue
         passed = 0.0
         for s in range(block_stripe[b], block_stripe[b + 1]):

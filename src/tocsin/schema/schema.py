@@ -170,7 +170,7 @@ class Schema:
         return self._next(event_types={**self.event_types, name: new})
 
     def add_union(self, union: Union) -> Schema:
-        """Return the schema with a new matchmaking union of two of its event types."""
+        """Return the schema with a new union of two of its event types."""
         if union.name in self.unions:
             raise DuplicateName("union", union.name)
         self._check_union(union)
@@ -198,7 +198,7 @@ class Schema:
             raise UnknownEventType(name, self.event_types) from None
 
     def union(self, name: str) -> Union:
-        """Return the matchmaking union of that name."""
+        """Return the union of that name."""
         try:
             return self.unions[name]
         except KeyError:

@@ -1,11 +1,11 @@
-"""Matchmaking unions: two record types of a schema that meet (symmetric subscriptions, section 4.1).
+"""Unions: the event type of offers, and the type whose attributes are the properties of those who subscribe to it.
 
     [unions.auto_insurance]
     event = "insurance"
     subscriber = "driver"
 
 An offer is an event of the one type; a subscriber describes itself by properties, which are the attributes of the
-other. tocsin.symmetric matches the two.
+other. language/sides.py says what each may speak of (symmetric subscriptions, section 4.1).
 """
 
 from __future__ import annotations
