@@ -21,6 +21,7 @@ Conditions
 Failures
   - A leaf may fail: an operator or a function raised or took too long, a number was divided by zero, a result is not
     finite. Then its negation fails too. In a conjunction what is false wins over what fails, in a disjunction what holds.
+    An engine may know more: that a pair is false, where no values of what failed would make it hold.
 
 Pairs
   - A subscription that names event types asks that the event has one of them.
