@@ -18,6 +18,8 @@ from tocsin.client.errors import ServiceRefused
 _SPREAD = random.Random()  # noqa: S311 - spreads load, guards nothing; of its own, as it is used in threads
 
 _UNKNOWN = (502, 503, 504)
+# Spreads load, guards nothing. Our own: what the program draws from the one that all share is not ours to change.
+_SPREAD = random.Random()  # noqa: S311
 
 
 @dataclass(frozen=True, slots=True)
