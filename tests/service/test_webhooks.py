@@ -210,9 +210,13 @@ def test_one_that_fails_holds_back_the_rest_of_its_subscription_and_no_other(tmp
 
         wait_until(lambda: arrived(other) == list(range(8)), "the other subscription's arrive")
         wait_until(lambda: not failures, "the one fails")
-        waiting = [one for one in deliveries(live, hook["id"]) if one["state"] == "waiting"]
+
+        def waiting_now() -> list[dict[str, Any]]:
+            return [one for one in deliveries(live, hook["id"]) if one["state"] == "waiting"]
+
+        wait_until(lambda: {one["subscription"] for one in waiting_now()} == {ordered}, "what arrived is recorded")
+        waiting = waiting_now()
         assert arrived(ordered) == [0, 1, 2]
-        assert {one["subscription"] for one in waiting} == {ordered}
         body = {name: waiting[0][name] for name in ("seq", "subscription")}
         with live.http("ada") as client:  # rather than to wait for the retry
             wait_until(lambda: deliveries(live, hook["id"])[6]["attempts"] == 1, "the failure is recorded")
