@@ -21,14 +21,13 @@ import pytest
 
 import tocsin
 import tocsin_lab
-from tocsin.index.kernel_cache import temporary_folder
-from tocsin.index.kernel_sources import kernel_modules, sources_of
+from tocsin.index.kernel_cache import kernel_modules, sources_of, temporary_folder
 
 PACKAGES = {"tocsin": Path(tocsin.__file__).parent, "tocsin_lab": Path(tocsin_lab.__file__).parent}
 # What walks no conjunctions returns the constant NONE, which another module defines.
 WALK = """
 import numpy as np
-from tocsin.operators.schedules.chain_walk import next_of_walk
+from tocsin.operators.schedules.naive import next_of_walk
 none, bits = np.empty(0, np.int32), np.empty(0, np.bool_)
 print(next_of_walk(none, np.zeros(1, np.int64), np.zeros(1, np.int64), none, bits, np.empty(0, np.int8), False))
 print("hits", sum(next_of_walk.stats.cache_hits.values()))

@@ -15,7 +15,7 @@ pytest.importorskip("pyspark")
 
 from tests.pipeline.offer_worlds import OfferWorld
 from tocsin.broker import Broker
-from tocsin.broker.offers import OfferAdmission
+from tocsin.broker.admission import OfferAdmission
 from tocsin.pipeline.ingest import Incoming, ingest
 from tocsin.pipeline.match_source import StoreMatchReader
 from tocsin.pipeline.notification_rows import NotificationRows

@@ -1,8 +1,8 @@
-"""The pipeline's crash points: where tests kill the driver or a worker. See store/crash_points.py, which they extend."""
+"""The pipeline's crash points: where tests kill the driver or a worker. See store/transaction.py, which they extend."""
 
 from __future__ import annotations
 
-from tocsin.store.crash_points import reach
+from tocsin.store.transaction import reach
 
 POINTS = (
     "pipeline.after-offsets",  # Spark has logged the batch's offsets; nothing of it is done

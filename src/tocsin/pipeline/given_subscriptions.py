@@ -22,8 +22,7 @@ import msgspec
 from tocsin.errors import BindError, FileError, NotSupported, ParseError, TocsinError
 from tocsin.language.syntax import OperatorCall
 from tocsin.offers.program_files import open_programs
-from tocsin.operators.registries import INSTALLED, open_registry
-from tocsin.operators.registry import Registry
+from tocsin.operators.registry import INSTALLED, Registry, open_registry
 from tocsin.pipeline.open_index import IndexReference
 from tocsin.pipeline.subscription_folder import Bad, is_folder, read_manifest, read_schema, write_folder
 from tocsin.schema import Schema, ViewAttribute

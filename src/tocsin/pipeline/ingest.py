@@ -15,12 +15,11 @@ from dataclasses import dataclass
 import msgspec
 from sqlalchemy import select
 
-from tocsin.broker.admission import Admitted, Rejected, admit_all
-from tocsin.broker.offers import OfferAdmission, PublishedOffer
+from tocsin.broker.admission import Admitted, OfferAdmission, PublishedOffer, Rejected, admit_all
+from tocsin.broker.cursors import id_text, new_event_ids
 from tocsin.broker.publishing import violation_parts
 from tocsin.broker.receipts import PublishReceipt
 from tocsin.broker.settings import BrokerSettings
-from tocsin.broker.times import id_text, new_event_ids
 from tocsin.errors import EventRejected, SchemaError, Violation
 from tocsin.pipeline.crash import reach
 from tocsin.schema import Schema

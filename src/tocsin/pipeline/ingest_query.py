@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from tocsin.broker.offers import OfferAdmission
+from tocsin.broker.admission import OfferAdmission
 from tocsin.offers.program_files import ProgramsFile
-from tocsin.operators.registries import open_registry
+from tocsin.operators.registry import open_registry
 from tocsin.pipeline.crash import reach
 from tocsin.pipeline.ingest import Incoming, ingest, occurrence_keys
 from tocsin.pipeline.meter import BatchReport, Meter

@@ -41,7 +41,7 @@ class LogQuery:
     trigger_seconds: float = 0.0
     until_idle: bool = False  # end when everything that is there is matched
     start: str = "matched"  # where a query without a checkpoint begins: a seq, or after what has been matched
-    operators: str | None = None  # those that subscriptions may call: see operators/registries.py
+    operators: str | None = None  # those that subscriptions may call: see operators/registry.py
     programs: str | None = None  # those that offers may call: a file, see offers/program_files.py
 
 

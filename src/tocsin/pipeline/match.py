@@ -100,7 +100,7 @@ def prepare_match(
         invalid: What to do with a row that is no event by the schema: "drop" it, "keep" it with the reason in the
             column `invalid`, or "fail".
         operators: Those that subscriptions and rules may call, by name: "installed", a settings file, or
-            "package.module:function" (operators/registries.py). They must be pure.
+            "package.module:function" (operators/registry.py). They must be pure.
         programs: The file of those that offers may call (offers/program_files.py): one that all workers see.
         bad_subscriptions: "fail", or "skip" those that are wrong: no subscription, or one whose id is null or came before.
         folder: Where to write the segments of a DataFrame's subscriptions: a place that all workers see. It then holds

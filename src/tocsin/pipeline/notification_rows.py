@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tocsin.broker.times import id_text
+from tocsin.broker.cursors import id_text
 from tocsin.store.notifications import notification_id
 from tocsin.store.offers import NOTHING_BESIDE, Beside, ValueBlock, decode_values
 

@@ -21,13 +21,11 @@ from tocsin.compile.ids import Ids, TextIds
 from tocsin.errors import FileError, NotSupported, UnknownSubscription
 from tocsin.index.encode import EventColumns, EventObjects, EventSource
 from tocsin.index.index_folder import Manifest
-from tocsin.matching.columnar.matches import Matches, in_sequence
-from tocsin.matching.columnar.tier_ids import TierIds
-from tocsin.matching.inquiry import Inquiry
+from tocsin.matching.columnar.matches import Matches, TierIds, in_sequence
+from tocsin.matching.engine import Inquiry
 from tocsin.matching.matcher import Matcher
 from tocsin.offers.program_files import ProgramsFile
-from tocsin.operators.registries import open_registry
-from tocsin.operators.registry import Registry
+from tocsin.operators.registry import Registry, open_registry
 from tocsin.pipeline.list_chunk import IdDictionary
 from tocsin.pipeline.match_lists import Longs, MatchLists
 from tocsin.pipeline.subscription_folder import find_document, folder_at
@@ -44,7 +42,7 @@ class IndexReference:
     `version` pins a folder's version, so that a retried task gives the same rows. With `follow` the time of a micro-batch
     says which version is meant. With `shards`, a task is asked for one of them, and opens only its segments. `numbered`
     asks for numbers in the index's dictionary in place of ids, where it has one. `operators` and `programs` name those
-    that subscriptions and offers may call (operators/registries.py, offers/program_files.py).
+    that subscriptions and offers may call (operators/registry.py, offers/program_files.py).
     """
 
     place: str

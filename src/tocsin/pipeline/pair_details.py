@@ -9,7 +9,7 @@ import msgspec
 
 from tocsin.errors import TocsinError
 from tocsin.language.explain import plain_values
-from tocsin.matching.inquiry import Inquiry, Match
+from tocsin.matching.engine import Inquiry, Match
 from tocsin.pipeline.match_lists import Longs, MatchLists
 
 BINDINGS, COMPUTED = "bindings", "computed"

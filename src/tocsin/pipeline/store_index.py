@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tocsin.errors import UnknownSubscription
-from tocsin.matching.inquiry import Inquiry
+from tocsin.matching.engine import Inquiry
 from tocsin.operators.registry import Registry
 from tocsin.pipeline.followers import follower_of
 from tocsin.pipeline.match_lists import Longs, MatchLists

@@ -48,7 +48,7 @@ class MatchStored:
     engine: str = "columnar"
     index: str | None = None  # the folder of the store's index, where it is not beside it
     with_body: bool = False  # a dead letter always carries its body
-    operators: str | None = None  # those that subscriptions may call: see operators/registries.py
+    operators: str | None = None  # those that subscriptions may call: see operators/registry.py
     programs: str | None = None  # those that offers may call: a file, see offers/program_files.py
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
