@@ -107,7 +107,7 @@ def test_a_change_to_any_kernel_module_changes_the_keys_of_all_kernels_that_it_r
 import json, sys
 from pathlib import Path
 import tocsin, tocsin_lab
-from tocsin.index import kernel_sources as sources
+from tocsin.index import kernel_cache as sources
 names = [*sources.kernel_modules("tocsin"), *sources.kernel_modules("tocsin_lab")]
 def keys():
     for each in (sources.key_of, sources._imports, sources._digest, sources._text, sources._file): each.cache_clear()
