@@ -20,9 +20,8 @@ from tocsin.language import BoundSubscription, bind
 from tocsin.language.explain import plain_values
 from tocsin.language.semantics import decide
 from tocsin.offers.program_files import open_programs
-from tocsin.pipeline.match_source import StoreMatchReader
-from tocsin.pipeline.store_sink import Stored, store_batch
-from tocsin.pipeline.store_source import SeqRange
+from tocsin.pipeline.log_query import Stored, store_batch
+from tocsin.pipeline.store_source import SeqRange, StoreMatchReader
 from tocsin.schema import Event
 from tocsin.store.notifications import all_blocks
 

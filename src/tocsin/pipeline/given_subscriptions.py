@@ -129,7 +129,7 @@ def _named(place: str | Path, schema: Schema | None, *, follow: bool) -> tuple[I
     if is_folder(text):
         return _at(text, follow=follow), schema or read_schema(text)
     if text.startswith(_STORES) or Path(text).is_file():
-        from tocsin.pipeline.stores import open_store
+        from tocsin.pipeline.followers import open_store
         from tocsin.store import schema_history
 
         with open_store(text).read() as connection:
