@@ -143,7 +143,7 @@ def replaced(file: Path, old: str, new: str) -> None:
 def test_a_constant_of_another_module_that_changed_is_seen_by_a_kernel_that_was_kept(
     copied: Path, tmp_path: Path
 ) -> None:
-    answers = copied / "tocsin" / "operators" / "schedules" / "answers.py"
+    answers = copied / "tocsin" / "operators" / "schedules" / "naive.py"
     kept = {"NUMBA_CACHE_DIR": str(tmp_path)}
     assert run(copied, WALK, **kept).stdout.split() == ["-1", "hits", "0"]
     assert run(copied, WALK, **kept).stdout.split() == ["-1", "hits", "1"]
