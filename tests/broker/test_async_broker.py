@@ -18,6 +18,10 @@ NOT_AWAITED = {
     "schema",
     "operators",
     "held_offers",
+    "known_schema",
+    "publish_soon",  # is awaited already
+    "settings",
+    "takes_long",
     "now",
     "index_stats",
     "save_index",

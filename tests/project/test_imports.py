@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = ("pyspark", "fastapi", "starlette", "sqlalchemy", "numba", "llvmlite", "pyarrow", "duckdb", "matplotlib")
+HEAVY = ("pyspark", "starlette", "sqlalchemy", "numba", "llvmlite", "pyarrow", "duckdb", "matplotlib")
 
 
 @pytest.mark.parametrize("package", HEAVY)

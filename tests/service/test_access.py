@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.responses import Response
 
 from tests.service.world import PASSWORD, World, play
 from tocsin.service.access import TABLE, check_complete, entries
@@ -142,7 +143,7 @@ def test_every_route_answers_everybody_as_the_table_says(tmp_path: Path) -> None
         for method, path in asked:
             if TABLE[method, path].owned:  # another route may have ended it
                 things = await things_of(world, "ada")
-            world.service.courier.desk.make_out(None)
+            world.service.courier.due.make_out(None)
             for asker in ASKERS:
                 answer = await ask(world, things, method, path, asker)
                 also = odd.get((method, path), set()) if asker == "owner" or not TABLE[method, path].owned else set()
@@ -166,7 +167,7 @@ def test_table_has_every_route_and_nothing_else() -> None:
 
 def test_route_that_is_not_in_the_table_cannot_be_served() -> None:
     app = create_app(ServiceSettings())
-    app.add_api_route("/v1/forgotten", lambda: None, methods=["POST"])
+    app.add_route("/v1/forgotten", lambda _: Response(), methods=["POST"])
     with pytest.raises(LookupError, match="/v1/forgotten"):
         check_complete(app.routes, RULES)
 

@@ -38,7 +38,7 @@ CHECKS: list[Any] = [
 UNENDING = "/v1/notifications/stream"
 OPERATIONS = sorted(
     (method.upper(), path)
-    for path, methods in create_app(ServiceSettings()).openapi()["paths"].items()
+    for path, methods in create_app(ServiceSettings()).document["paths"].items()
     for method in methods
     if path != UNENDING
 )
@@ -68,7 +68,7 @@ class Attacked:
             if "{id}" in path:
                 return {"id": id}
             broker.publish(EVENT)
-            return {"cursor": list(broker.replay("ada"))[-1].notifications[-1].cursor}
+            return {"cursor": list(broker.replay("ada"))[-1].items[-1].cursor}
         with self.live.http("ada") as client:
             if path.startswith("/v1/webhooks/{"):
                 return {"id": client.post("/v1/webhooks", json={"url": "http://127.0.0.1:9/"}).json()["id"]}

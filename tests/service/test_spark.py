@@ -132,6 +132,6 @@ def test_offers_are_matched_by_the_pipeline_with_the_services_programs(tmp_path:
             assert client.publish(offer).accepted
             wait_until(lambda: len(client.notifications().items) == 1, "the offer is matched", START_SECONDS)
             (told,) = client.notifications().items
-            assert (told.event["price"], told.computed) == (480.0, ["price"])
+            assert (told.event["price"], told.computed) == (480.0, ("price",))
     finally:
         serving.kill()

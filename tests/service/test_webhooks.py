@@ -17,9 +17,10 @@ from standardwebhooks.webhooks import Webhook
 
 from tests.service.live import Live, serving, wait_until
 from tests.service.test_push import publish, subscribe
+from tocsin.documents.events import DeliveryRule
 from tocsin.service.push import desk
 from tocsin.service.push.courier import Breakers
-from tocsin.service.push.desk import DeliveryRule, first_try_us, retry_us
+from tocsin.service.push.due import first_try_us, retry_us
 
 
 class Receiver:

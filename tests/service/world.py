@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from fastapi import FastAPI
 from pwdlib import PasswordHash
 from pwdlib.hashers.argon2 import Argon2Hasher
 
@@ -18,7 +17,7 @@ from tocsin.broker import Broker, BrokerSettings
 from tocsin.offers import Programs
 from tocsin.operators.registry import Registry
 from tocsin.schema import Schema
-from tocsin.service.app import create_app
+from tocsin.service.app import ServiceApp, create_app
 from tocsin.service.identities import Identities
 from tocsin.service.passwords import Passwords
 from tocsin.service.service import Service
@@ -32,7 +31,7 @@ QUICK = PasswordHash((Argon2Hasher(time_cost=1, memory_cost=8, parallelism=1),))
 class World:
     """A running service and clients of it, by account name; "" is a guest."""
 
-    app: FastAPI
+    app: ServiceApp
     service: Service
     broker: Broker
     tokens: dict[str, str]

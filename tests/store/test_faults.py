@@ -200,7 +200,7 @@ def test_broken_connection_to_postgres_is_a_clean_error_and_the_broker_goes_on(p
                     " WHERE datname = current_database() AND pid <> pg_backend_pid()"
                 )
 
-        with pytest.raises(StoreFailed), broker._core.turn():
+        with pytest.raises(StoreFailed), broker._core.commit():
             break_off()  # in the middle of a transaction
         event = broker.publish(car(1))
         break_off()  # between two

@@ -19,16 +19,16 @@ from tests.xml.test_handle import EVENT, SUBSCRIPTION
 from tests.xml.thesis import errors_of, sample, thesis_broker, words_of
 from tocsin.broker import Broker
 from tocsin.xml.daemon import DaemonLimits, Framer, XmlDaemon, serve_xml
-from tocsin.xml.replies import GUEST, Principal
+from tocsin.xml.replies import GUEST, XmlPrincipal
 
-PUBLISHER = Principal(None, frozenset({"publisher"}))
+PUBLISHER = XmlPrincipal(None, frozenset({"publisher"}))
 
 
-async def authenticate(username: str, password: str, address: str) -> Principal | None:
+async def authenticate(username: str, password: str, address: str) -> XmlPrincipal | None:
     """Let sbile in, with the password of appendix B."""
     assert address == "127.0.0.1"
     roles = frozenset({"admin" if username == "root" else "member"})
-    return Principal(username, roles) if (username, password) in {("sbile", "sbileman"), ("root", "r")} else None
+    return XmlPrincipal(username, roles) if (username, password) in {("sbile", "sbileman"), ("root", "r")} else None
 
 
 class Client:
@@ -98,7 +98,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 def test_a_client_as_in_the_thesis_opens_a_socket_sends_one_request_and_closes_its_side(tmp_path: Path) -> None:
     async def scene(broker: Broker) -> None:
-        async with listening(broker, guest=Principal(None, frozenset({"publisher", "extender"}))) as (daemon, _):
+        async with listening(broker, guest=XmlPrincipal(None, frozenset({"publisher", "extender"}))) as (daemon, _):
 
             def thesis_client(body: bytes) -> bytes:
                 with socket.create_connection(("127.0.0.1", daemon.port), timeout=30) as connection:
@@ -300,7 +300,7 @@ def test_a_failure_that_nobody_foresaw_is_logged_and_told_without_its_reason(
     logger.addHandler(logging.StreamHandler(written))
     monkeypatch.setattr("tocsin.xml.daemon.log", logger)
 
-    async def fails(username: str, password: str, address: str) -> Principal | None:
+    async def fails(username: str, password: str, address: str) -> XmlPrincipal | None:
         raise RuntimeError("the secret reason")
 
     async def scene(broker: Broker) -> None:
@@ -322,10 +322,10 @@ def test_a_failure_that_nobody_foresaw_is_logged_and_told_without_its_reason(
 def test_stopping_answers_what_is_being_done_and_ends_what_waits(tmp_path: Path) -> None:
     entered, go_on = threading.Event(), threading.Event()
 
-    async def slowly(username: str, password: str, address: str) -> Principal | None:
+    async def slowly(username: str, password: str, address: str) -> XmlPrincipal | None:
         entered.set()
         await asyncio.to_thread(go_on.wait, 30)
-        return Principal(username, frozenset({"member"}))
+        return XmlPrincipal(username, frozenset({"member"}))
 
     async def scene(broker: Broker) -> None:
         async with listening(broker, authenticate=slowly) as (daemon, connect):

@@ -9,10 +9,10 @@ import pytest
 from tests.xml.thesis import ADMIN, SBILE, THESIS, ask, errors_of, reply_of, sample, thesis_broker, words_of
 from tocsin.broker import BrokerSettings
 from tocsin.xml.handle import handle
-from tocsin.xml.replies import GUEST, Principal, dtd_file
+from tocsin.xml.replies import GUEST, XmlPrincipal, dtd_file
 
-PUBLISHER = Principal(None, frozenset({"publisher"}))
-AS_IN_THE_THESIS = Principal(None, frozenset({"publisher", "extender"}))
+PUBLISHER = XmlPrincipal(None, frozenset({"publisher"}))
+AS_IN_THE_THESIS = XmlPrincipal(None, frozenset({"publisher", "extender"}))
 
 EVENT = """<PUBLISH_EVENT contact="sbile@hotmail.com">
   <EVENT_TYPE><VALUE type="car"/></EVENT_TYPE>
@@ -42,16 +42,16 @@ SUBSCRIPTION = """<PUBLISH_SUB>
         (GUEST, 401, 401, 401),
         (PUBLISHER, 200, 401, 401),
         (AS_IN_THE_THESIS, 200, 401, 200),
-        (Principal(None, frozenset({"member"})), 200, 401, 401),
+        (XmlPrincipal(None, frozenset({"member"})), 200, 401, 401),
         (SBILE, 200, 200, 403),
-        (Principal("eve", frozenset({"extender"})), 403, 403, 200),
-        (Principal("eve", frozenset({"no such role"})), 403, 403, 403),
+        (XmlPrincipal("eve", frozenset({"extender"})), 403, 403, 200),
+        (XmlPrincipal("eve", frozenset({"no such role"})), 403, 403, 403),
         (ADMIN, 200, 200, 200),
     ],
-    ids=lambda one: f"{one.account} {sorted(one.roles)}" if isinstance(one, Principal) else str(one),
+    ids=lambda one: f"{one.account} {sorted(one.roles)}" if isinstance(one, XmlPrincipal) else str(one),
 )
 def test_a_request_is_done_for_whoever_may_ask_and_for_no_other(
-    tmp_path: Path, principal: Principal, event: int, subscription: int, extension: int
+    tmp_path: Path, principal: XmlPrincipal, event: int, subscription: int, extension: int
 ) -> None:
     with thesis_broker(tmp_path) as broker:
         bodies = (EVENT.encode(), SUBSCRIPTION.encode(), sample("add_domain"))

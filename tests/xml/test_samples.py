@@ -18,7 +18,7 @@ from tests.xml.thesis import (
     user_log,
 )
 from tocsin.schema import NumericDomain, TypeAttribute
-from tocsin.xml.replies import Principal
+from tocsin.xml.replies import XmlPrincipal
 
 
 def test_add_domain_of_appendix_c(tmp_path: Path) -> None:
@@ -67,13 +67,15 @@ def test_the_subscriptions_of_appendix_b_are_told_of_the_events_that_it_lists_fo
             asked = etree.fromstring(etree.tostring(subscription))
             for matched in asked.iter("EVENTS"):
                 matched.clear()
-            principal = Principal(subscription.get("username"), frozenset({"member"}))
+            principal = XmlPrincipal(subscription.get("username"), frozenset({"member"}))
             reply = ask(broker, etree.tostring(asked), principal)
             assert reply.get("status") == "ok"
             assert reply.get("reference") == subscription.get("id")
             subscribed[int(reply.get("id", ""))] = subscription
         for event in log.iter("PUBLISH_EVENT"):
-            assert ask(broker, etree.tostring(event), Principal(None, frozenset({"publisher"}))).get("status") == "ok"
+            assert (
+                ask(broker, etree.tostring(event), XmlPrincipal(None, frozenset({"publisher"}))).get("status") == "ok"
+            )
         for owner in ("sbile", "automatic"):
             told = [(one.subscription, one.event["price"]) for one in broker.notifications(owner)]
             listed = [
@@ -112,5 +114,5 @@ def test_reading_the_schema_gives_what_appendix_a_prints(tmp_path: Path) -> None
     from tocsin.xml.schema_form import from_xml
 
     with thesis_broker(tmp_path) as broker:
-        for principal in (Principal(), SBILE, ADMIN):
+        for principal in (XmlPrincipal(), SBILE, ADMIN):
             assert from_xml(etree.tostring(ask(broker, "<IESCHEMA/>", principal))) == THESIS

@@ -15,12 +15,12 @@ from tocsin.broker import Broker, BrokerSettings
 from tocsin.schema import EventType, Schema
 from tocsin.schema.examples import load_example
 from tocsin.xml.handle import handle
-from tocsin.xml.replies import REPLY_DTD, Principal, XmlReply
+from tocsin.xml.replies import REPLY_DTD, XmlPrincipal, XmlReply
 
 SAMPLES = Path(__file__).parent / "samples"
 THESIS = load_example("thesis")
-ADMIN = Principal("root", frozenset({"admin"}))
-SBILE = Principal("sbile", frozenset({"member"}))
+ADMIN = XmlPrincipal("root", frozenset({"admin"}))
+SBILE = XmlPrincipal("sbile", frozenset({"member"}))
 
 
 def before_the_samples() -> Schema:
@@ -52,7 +52,7 @@ def thesis_broker(
         yield broker
 
 
-def ask(broker: Broker, body: bytes | str, principal: Principal = ADMIN) -> etree._Element:
+def ask(broker: Broker, body: bytes | str, principal: XmlPrincipal = ADMIN) -> etree._Element:
     """Return the root of the reply to a request."""
     return reply_of(handle(body.encode() if isinstance(body, str) else body, broker, principal))
 

@@ -1,20 +1,14 @@
-"""Subscribe, renew, unsubscribe, publish; leases, tickets, notifications. Start with broker.py."""
+"""Subscribe, renew, unsubscribe, publish; leases, tickets, notifications. Start with broker.py.
+
+What the broker returns is in tocsin.documents; the names that are used most are here too.
+"""
 
 from tocsin.broker.async_broker import AsyncBroker
 from tocsin.broker.broker import Broker
-from tocsin.broker.receipts import (
-    DeadLetterView,
-    DryRun,
-    EndReceipt,
-    LeaseNotice,
-    Notification,
-    Page,
-    PublishReceipt,
-    Reached,
-    SubscriptionReceipt,
-    SubscriptionView,
-)
+from tocsin.broker.inquiries import DryRun, Reached
 from tocsin.broker.settings import BrokerSettings
+from tocsin.documents.events import DeadLetterView, Notification, NotificationPage, PublishReceipt
+from tocsin.documents.subscriptions import EndReceipt, LeaseNotice, SubscriptionReceipt, SubscriptionView
 
 __all__ = [
     "AsyncBroker",
@@ -25,7 +19,7 @@ __all__ = [
     "EndReceipt",
     "LeaseNotice",
     "Notification",
-    "Page",
+    "NotificationPage",
     "PublishReceipt",
     "Reached",
     "SubscriptionReceipt",

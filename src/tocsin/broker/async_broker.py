@@ -16,7 +16,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tocsin.broker.broker import Broker
 from tocsin.broker.deliveries import CONSUMER
-from tocsin.broker.receipts import Notification
+from tocsin.documents.events import Notification
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,6 +64,7 @@ class AsyncBroker:
     subscriptions = _threaded(Broker.subscriptions)
     leases_ending = _threaded(Broker.leases_ending)
     publish = _threaded(Broker.publish)
+    publish_keyed = _threaded(Broker.publish_keyed)
     dry_run = _threaded(Broker.dry_run)
     explain = _threaded(Broker.explain)
     explain_event = _threaded(Broker.explain_event)
@@ -76,6 +77,8 @@ class AsyncBroker:
     oldest_cursor = _threaded(Broker.oldest_cursor)
     acknowledge = _threaded(Broker.acknowledge)
     dead_letters = _threaded(Broker.dead_letters)
+    live_of = _threaded(Broker.live_of)
+    usage_of = _threaded(Broker.usage_of)
     sweep = _threaded(Broker.sweep)
     match_backlog = _threaded(Broker.match_backlog)
     close = _threaded(Broker.close)

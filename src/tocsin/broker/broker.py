@@ -8,17 +8,19 @@
         broker.unsubscribe(mini)
 
 Whatever a method returns is on disk. AsyncBroker has the same methods for asyncio. What is promised, and which test
-holds it, is in docs/promises.md. The parts: changes.py, publishing.py, deliveries.py, sweeper.py; core.py beneath them.
+holds it, is in docs/promises.md. The parts: changes.py, publishing.py, deliveries.py, listeners.py, sweeper.py; core.py beneath them.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
+
+import msgspec
 
 from tocsin.broker import deliveries, inquiries, publishing
 from tocsin.broker.admission import OfferAdmission, RawEvent
@@ -38,33 +40,26 @@ from tocsin.broker.changes import (
 )
 from tocsin.broker.core import Core
 from tocsin.broker.cursors import instant
-from tocsin.broker.deliveries import CONSUMER, Bells, Callback, CallbackThread, Listener, position_of, read_page
-from tocsin.broker.expressions import Expression, Prepared, prepare, prepare_all, prepare_or_list
+from tocsin.broker.deliveries import CONSUMER, Deliveries, MatchedBatch, position_of, read_page
+from tocsin.broker.expressions import Expression, Prepared, prepare, prepare_all, prepare_or_list, text_of
+from tocsin.broker.group_commit import GroupCommit
+from tocsin.broker.listeners import Callback, CallbackThread, Listener, Listeners
 from tocsin.broker.live_index import open_index
-from tocsin.broker.publishing import Publish, run_publishes
-from tocsin.broker.receipts import (
-    DeadLetterView,
-    DryRun,
-    EndReceipt,
-    LeaseNotice,
-    Page,
-    PublishReceipt,
-    SubscriptionReceipt,
-    SubscriptionView,
-    letter_view,
-    subscription_view,
-)
+from tocsin.broker.publishing import Publish, PublishEach, run_publishes
 from tocsin.broker.settings import BrokerSettings, check_name
 from tocsin.broker.sweeper import NoticeCallback, Sweeper
-from tocsin.broker.turns import Turns
-from tocsin.errors import QuotaExceeded, UnknownDeadLetter, UnknownSubscription
+from tocsin.documents.events import DeadLetterView, NotificationPage, PublishReceipt
+from tocsin.documents.subscriptions import EndReceipt, LeaseNotice, SubscriptionReceipt, SubscriptionView
+from tocsin.errors import IdempotencyConflict, QuotaExceeded, UnknownDeadLetter, UnknownSubscription, Violation
 from tocsin.language import Explanation
 from tocsin.offers.program_files import ProgramsFile
 from tocsin.offers.programs import Programs
 from tocsin.operators.registry import Registry, open_registry
 from tocsin.schema import Event, Schema
-from tocsin.store import Store, accounts, letters, schema_history, subscriptions
+from tocsin.store import Store, accounts, dead_letters, idempotency, progress, schema_history, subscriptions
+from tocsin.store.dead_letters import DeadLetter
 from tocsin.store.schema_history import SchemaVersion
+from tocsin.store.subscriptions import StoredSubscription
 from tocsin.store.transaction import MachineClock
 
 if TYPE_CHECKING:
@@ -78,12 +73,13 @@ class Broker:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._turns = Turns(core.settings.waiting_requests)
-        self._bells = Bells()
+        self._queue = GroupCommit(core.settings.waiting_requests)
+        self._listeners = Listeners()
+        self.deliveries = Deliveries(core)
         self._callbacks: dict[str, list[CallbackThread]] = {}
         self._sweeper = Sweeper(core)
         self._run_changes = functools.partial(run_changes, core)
-        self._run_publishes = functools.partial(run_publishes, core, lambda owners: self._bells.ring(owners.tolist()))
+        self._run_publishes = functools.partial(run_publishes, core, self._matched)
 
     @classmethod
     def open(
@@ -119,7 +115,7 @@ class Broker:
             core.refresh()
             broker = cls(core)
             if schema is not None:
-                broker._turns.take(broker._run_changes, FirstSchema(schema))
+                broker._queue.call(broker._run_changes, FirstSchema(schema))
             if matching is not None and matching != store.meta().matching:
                 publishing.set_matching(core, matching)
             if sweep:
@@ -135,8 +131,9 @@ class Broker:
             for thread in threads:
                 thread.close()
         self._callbacks.clear()
-        self._bells.ring_all()
+        self._listeners.wake_all()
         self._sweeper.close()
+        self._queue.close()
         try:
             with self._core.lock:
                 self._core.live.close()
@@ -189,7 +186,7 @@ class Broker:
         prepared = judge(expressions, schema, most_bytes=most_bytes, registry=registry)
         if not prepared:
             return []
-        return self._turns.take(
+        return self._queue.call(
             self._run_changes, Subscribe(owner, expressions, lease_us, schema, prepared, idempotency_key)
         )
 
@@ -212,10 +209,10 @@ class Broker:
             generation = subscription.generation
         if generation is None:
             raise TypeError("renew needs the generation, as it is in the last receipt")
-        renewed: SubscriptionReceipt = self._turns.take(
+        renewed: SubscriptionReceipt = self._queue.call(
             self._run_changes, Renew(claim, generation, self._core.settings.lease_us(lease))
         )
-        return replace(renewed, ticket=claim.ticket)
+        return msgspec.structs.replace(renewed, ticket=claim.ticket)
 
     def replace(
         self,
@@ -231,7 +228,7 @@ class Broker:
         """
         claim = claim_of(subscription, ticket, owner)
         request = Replace(claim, expression, self.prepare(expression))
-        replaced: SubscriptionReceipt = self._turns.take(self._run_changes, request)
+        replaced: SubscriptionReceipt = self._queue.call(self._run_changes, request)
         return replaced
 
     def prepare(self, expression: Expression) -> Prepared:
@@ -244,14 +241,14 @@ class Broker:
         self, subscription: SubscriptionReceipt | int, *, ticket: str | None = None, owner: str | None = None
     ) -> SubscriptionReceipt:
         """Let a subscription match nothing until it is resumed; its lease runs on, and can be renewed."""
-        paused: SubscriptionReceipt = self._turns.take(self._run_changes, Pause(claim_of(subscription, ticket, owner)))
+        paused: SubscriptionReceipt = self._queue.call(self._run_changes, Pause(claim_of(subscription, ticket, owner)))
         return paused
 
     def resume(
         self, subscription: SubscriptionReceipt | int, *, ticket: str | None = None, owner: str | None = None
     ) -> SubscriptionReceipt:
         """Let a paused subscription match again what is published from now on."""
-        resumed: SubscriptionReceipt = self._turns.take(
+        resumed: SubscriptionReceipt = self._queue.call(
             self._run_changes, Resume(claim_of(subscription, ticket, owner))
         )
         return resumed
@@ -272,7 +269,7 @@ class Broker:
         return self._end([claim_of(one, None, owner) for one in subscriptions]) if subscriptions else []
 
     def _end(self, claims: list[Claim]) -> list[EndReceipt]:
-        ended: list[EndReceipt] = self._turns.take(self._run_changes, Unsubscribe(claims))
+        ended: list[EndReceipt] = self._queue.call(self._run_changes, Unsubscribe(claims))
         for threads in list(self._callbacks.values()):
             for thread in threads:
                 thread.settle()
@@ -284,7 +281,7 @@ class Broker:
             found = subscriptions.find_current(connection, [id]).get(id)
         if found is None or found.owner_name != owner:
             raise UnknownSubscription(id)
-        return subscription_view(found)
+        return _subscription_view(found)
 
     def subscriptions(self, owner: str, *, after: int = 0, limit: int = 1000) -> list[SubscriptionView]:
         """Return an owner's subscriptions, live and paused, with greater ids than `after`, in order."""
@@ -292,7 +289,7 @@ class Broker:
         with self._core.store.read() as connection:
             number = accounts.find_account(connection, owner)
             found = [] if number is None else subscriptions.list_subscriptions(connection, number, after, limit, now)
-        return [subscription_view(one) for one in found]
+        return [_subscription_view(one) for one in found]
 
     def leases_ending(self, owner: str | None = None) -> list[LeaseNotice]:
         """Return the leases that end within the notice period; of one owner, or of all."""
@@ -352,24 +349,62 @@ class Broker:
             raise QuotaExceeded(f"a batch of {len(raws)} events; {settings.batch_events} is the most")
         if idempotency_key is not None:
             check_name("an idempotency key", idempotency_key)
-        request = Publish.judge(
-            raws, self._core.schema, settings.event_bytes,
-            atomic=atomic, publisher=publisher, key=idempotency_key, single=single, offers=self._core.offers,
-        )  # fmt: skip
         if not raws:
             return []
-        if request.refusal() is not None and idempotency_key is None:
-            # Refused without a turn at the store, unless another process has extended the schema.
+        request = Publish(raws, atomic, publisher, idempotency_key, single)
+        request.judge(self._core, self._core.schema)
+        if idempotency_key is None and request.refusal() is not None:
+            # Refused without a commit, unless another process has extended the schema.
             self._core.refresh()
-            request.judge_again(self._core.schema, settings.event_bytes)
+            request.judge(self._core, self._core.schema)
             if (refusal := request.refusal()) is not None:
                 raise refusal
-        if self._core.matches_inline:
-            request.prefetch(self._core)
-        receipts: list[PublishReceipt] = self._turns.take(self._run_publishes, request)
+        request.prepare(self._core)
+        receipts: list[PublishReceipt] = self._queue.call(self._run_publishes, request)
         return receipts[0] if single else receipts
 
-    def dry_run(self, events: Sequence[RawEvent], *, owner: str | None = None) -> list[DryRun]:
+    async def publish_soon(
+        self, event: RawEvent, *, idempotency_key: str | None = None, atomic: bool = True, publisher: str = ""
+    ) -> PublishReceipt:
+        """Return the receipt of one event when it is on disk, as `publish` does, without a thread of its own."""
+        if self.takes_long:  # each in its own thread: operators that one event needs keep no other waiting
+            return await asyncio.to_thread(
+                self.publish, event, idempotency_key=idempotency_key, atomic=atomic, publisher=publisher
+            )
+        request = Publish([event], atomic, publisher, idempotency_key, single=True)
+        receipts: list[PublishReceipt] = await self._queue.submit(self._run_publishes, request)
+        return receipts[0]
+
+    def publish_keyed(
+        self, raws: Sequence[RawEvent], keys: Sequence[str], publisher: str, *, atomic: bool
+    ) -> list[PublishReceipt]:
+        """Publish a batch whose events have a key each: what was published before, in whatever batch, is not again.
+
+        All or none with `atomic`, as far as it can be known beforehand; raises BatchRejected, IdempotencyConflict.
+        """
+        whole = Publish(raws, atomic, publisher, None, single=False)
+        whole.judge(self._core, self.schema)
+        if (refusal := whole.refusal()) is not None:
+            raise refusal
+        requests = [Publish([raw], atomic, publisher, key, single=True) for raw, key in zip(raws, keys, strict=True)]
+        with self.store.read() as connection:
+            for one in requests:
+                before = idempotency.find_answer(connection, publisher, one.key or "")
+                if before is not None and before[0] != one.hashed:
+                    raise IdempotencyConflict(one.key or "")
+        receipts: list[PublishReceipt] = self._queue.call(self._run_publishes, PublishEach(requests, publisher))
+        return receipts
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether matching may take long, so that events should not wait for one another before they are committed."""
+        return self._core.matches_inline and self._core.live.matcher.takes_long
+
+    def _matched(self, batch: MatchedBatch) -> None:
+        self.deliveries.matched(batch)
+        self._listeners.wake(batch.owners)
+
+    def dry_run(self, events: Sequence[RawEvent], *, owner: str | None = None) -> list[inquiries.DryRun]:
         """Return what publishing these events now would come to, and store nothing; matches of one owner, or of all."""
         if len(events) > self._core.settings.batch_events:
             raise QuotaExceeded(f"a batch of {len(events)} events; {self._core.settings.batch_events} is the most")
@@ -383,13 +418,18 @@ class Broker:
         self._core.refresh()
         return self._core.schema
 
+    @property
+    def known_schema(self) -> Schema:
+        """The schema in force, as far as this process knows: without a look into the store."""
+        return self._core.schema
+
     def extend_schema(self, change: SchemaChange, *, words: str = "") -> Schema:
         """Put in force, as the next version, what `change` makes of the present schema; return it.
 
         Everything that was valid stays valid, or SchemaError is raised: `broker.extend_schema(lambda schema:
         schema.add_attribute("colour", "text"))`. Events published after this returns are judged by it.
         """
-        extended, _ = self._turns.take(self._run_changes, ExtendSchema(change, words))
+        extended, _ = self._queue.call(self._run_changes, ExtendSchema(change, words))
         return extended  # type: ignore[no-any-return]
 
     def schema_history(self) -> list[SchemaVersion]:
@@ -401,14 +441,14 @@ class Broker:
 
     def notifications(
         self, owner: str, *, cursor: str | None = None, limit: int = 100, consumer: str = CONSUMER
-    ) -> Page:
+    ) -> NotificationPage:
         """Return an owner's notifications in order after a cursor; without one, after what was acknowledged.
 
         Raises BadCursor, and CursorExpired where some of what follows is no longer kept.
         """
         return read_page(self._core, owner, cursor, limit, consumer)
 
-    def replay(self, owner: str, *, cursor: str | None = None) -> Iterator[Page]:
+    def replay(self, owner: str, *, cursor: str | None = None) -> Iterator[NotificationPage]:
         """Yield page after page from a cursor, by default the oldest that is kept, to the present."""
         cursor = cursor or self.oldest_cursor()
         more = True
@@ -424,26 +464,26 @@ class Broker:
     def acknowledge(self, owner: str, cursor: str, consumer: str = CONSUMER) -> None:
         """Remember that an owner has everything up to a cursor; never goes back."""
         check_name("a consumer", consumer)
-        with self._core.turn() as turn:
-            number = accounts.ensure_accounts(turn.transaction, [owner])[owner]
-            position = position_of(cursor, turn.transaction.start, number)
-            letters.acknowledge(turn.transaction, number, consumer, *position)
+        with self._core.commit() as commit:
+            number = accounts.ensure_accounts(commit.transaction, [owner])[owner]
+            position = position_of(cursor, commit.transaction.start, number)
+            progress.acknowledge(commit.transaction, number, consumer, *position)
 
     def listen(self, owner: str, *, cursor: str | None = None, consumer: str = CONSUMER) -> Listener:
         """Return an owner's notifications as they come, from a cursor or from what was acknowledged."""
-        return Listener(self._core, self._bells, owner, cursor, consumer)
+        return Listener(self._core, self._listeners, owner, cursor, consumer)
 
     def on_match(self, owner: str, callback: Callback, *, consumer: str = CONSUMER) -> CallbackThread:
         """Call a function with each notification of an owner, in a thread; acknowledges what it has handled."""
-        thread = CallbackThread(self._core, self._bells, owner, consumer, callback, self.acknowledge)
+        thread = CallbackThread(self._core, self._listeners, owner, consumer, callback, self.acknowledge)
         self._callbacks.setdefault(owner, []).append(thread)
         return thread
 
     def dead_letters(self, *, publisher: str | None = None, after: int = 0, limit: int = 100) -> list[DeadLetterView]:
         """Return what could not be processed, and why; of one publisher, or of all."""
         with self._core.store.read() as connection:
-            found = letters.read_dead_letters(connection, after, limit, publisher)
-        return [letter_view(letter) for letter in found]
+            found = dead_letters.read_dead_letters(connection, after, limit, publisher)
+        return [_dead_letter_view(letter) for letter in found]
 
     def replay_dead_letter(self, seq: int, *, publisher: str | None = None) -> PublishReceipt:
         """Publish the event of a dead letter again, as the schema is now; asking twice publishes it once.
@@ -477,7 +517,7 @@ class Broker:
         """Offers that wait for subscriptions, and the programs that compute."""
         from tocsin.broker.inquiries import HeldOffers
 
-        return HeldOffers(self._core, functools.partial(self._turns.take, self._run_changes))
+        return HeldOffers(self._core, functools.partial(self._queue.call, self._run_changes))
 
     # --- upkeep -------------------------------------------------------------------------------------------------------
 
@@ -485,6 +525,21 @@ class Broker:
     def operators(self) -> Registry:
         """The operators that subscriptions may call."""
         return self._core.registry
+
+    @property
+    def settings(self) -> BrokerSettings:
+        return self._core.settings
+
+    def live_of(self, owner: int) -> int:
+        """Return how many live subscriptions an account has."""
+        with self._core.lock:
+            return self._core.live.leases.live_of(owner)
+
+    def usage_of(self, owner: int) -> dict[str, int]:
+        """Return how many subscriptions an account has, live and paused, and what they take in bytes."""
+        with self.store.read() as connection:
+            paused, taken = subscriptions.count_paused(connection, owner), subscriptions.bytes_of(connection, owner)
+        return {"subscriptions": self.live_of(owner) + paused, "subscription_bytes": taken}
 
     @property
     def store(self) -> Store:
@@ -518,3 +573,28 @@ class Broker:
             if merge:
                 self._core.live.matcher.merge()
             self._core.live.save()
+
+
+def _subscription_view(found: StoredSubscription) -> SubscriptionView:
+    """Return a subscription as its owner sees it."""
+    ended = {None: None, "paused": None, "replaced": None, "owner": "unsubscribed", "lease": "lease ended"}[
+        found.deleted_by
+    ]
+    return SubscriptionView(
+        found.origin,
+        found.owner_name,
+        text_of(found.text, found.tree),
+        found.id,
+        instant(found.start_us),
+        instant(found.end_us),
+        found.generation,
+        ended,
+        found.paused,
+    )
+
+
+def _dead_letter_view(letter: DeadLetter) -> DeadLetterView:
+    """Return a dead letter as its publisher sees it."""
+    violations = tuple(Violation(*parts) for parts in msgspec.json.decode(letter.violations))
+    body = letter.body.decode("utf-8", "backslashreplace")
+    return DeadLetterView(letter.seq, letter.kind, letter.reason, violations, body, instant(letter.at_us))

@@ -1,11 +1,12 @@
-"""Changes: subscribing, renewing, unsubscribing, extending the schema, each as a request that a turn runs.
+"""Changes: each is a request that is run within a commit.
 
-A request first decides, from what the turn sees, and only then writes: so one that is refused has done nothing, and
-those that share its turn are not disturbed. Several requests make one commit (turns.py).
+Subscribing, renewing, unsubscribing, replacing, pausing, resuming, extending the schema.
 
-Going on under the same id: replacing an expression, pausing, resuming, each as a request that a turn runs.
+A request first decides, from what the commit sees, and only then writes: so one that is refused has done nothing, and
+those that share its commit are not disturbed. Several requests make one commit (group_commit.py).
 
-Each ends the subscription as it is, or begins another at a new seq, or both: store/replacements.py says why.
+Replacing an expression, pausing and resuming keep the id: each ends the subscription as it is, or begins another at a
+new seq, or both: store/subscriptions.py says why.
 
 Tickets: the secret that authorises renewing and unsubscribing (Liu et al., section 5.1).
 
@@ -23,13 +24,13 @@ from typing import Protocol
 
 import msgspec
 
-from tocsin.broker.core import Core, Turn
+from tocsin.broker.core import Commit, Core
 from tocsin.broker.cursors import instant
 from tocsin.broker.expressions import Expression, Prepared, prepare, prepare_all
+from tocsin.broker.group_commit import Pending
 from tocsin.broker.live_leases import Lease
-from tocsin.broker.receipts import EndReceipt, SubscriptionReceipt
 from tocsin.broker.settings import BrokerSettings
-from tocsin.broker.turns import Waiting
+from tocsin.documents.subscriptions import EndReceipt, SubscriptionReceipt
 from tocsin.errors import (
     IdempotencyConflict,
     LeaseEnded,
@@ -42,7 +43,7 @@ from tocsin.errors import (
 )
 from tocsin.schema import Schema
 from tocsin.schema.files import dumps
-from tocsin.store import accounts, letters, replacements, schema_history, subscriptions
+from tocsin.store import accounts, idempotency, replacements, schema_history, subscriptions
 from tocsin.store.accounts import Account
 from tocsin.store.subscriptions import NewSubscription, StoredSubscription, price_of
 
@@ -69,16 +70,16 @@ def is_ticket(ticket: str, kept: bytes) -> bool:
 class Change(Protocol):
     """A request that changes something in the store."""
 
-    def run(self, turn: Turn, settings: BrokerSettings) -> object:
+    def run(self, commit: Commit, settings: BrokerSettings) -> object:
         """Decide, then write; return the answer."""
 
 
-def run_changes(core: Core, waiting: Sequence[Waiting[Change, object]]) -> None:
-    """Run changes one after the other in one turn."""
-    with core.turn() as turn:
-        for one in waiting:
+def run_changes(core: Core, pending: Sequence[Pending[Change, object]]) -> None:
+    """Run changes one after the other in one commit."""
+    with core.commit() as commit:
+        for one in pending:
             try:
-                one.answer = one.request.run(turn, core.settings)
+                one.answer = one.request.run(commit, core.settings)
             except TocsinError as error:
                 one.error = error
 
@@ -97,43 +98,47 @@ class Subscribe:
     prepared: list[Prepared]
     key: str | None = None  # the idempotency key
 
-    def run(self, turn: Turn, settings: BrokerSettings) -> list[SubscriptionReceipt]:
+    def run(self, commit: Commit, settings: BrokerSettings) -> list[SubscriptionReceipt]:
         if self.key is None:
-            return self._store(turn, settings)
+            return self._store(commit, settings)
         name, hashed = (self.owner, f"\t{self.key}"), self._hash()  # the tab keeps keys of publishing apart
-        before = letters.find_answer(turn.connection, *name)
+        before = idempotency.find_answer(commit.connection, *name)
         if before is not None:
             if before[0] != hashed:
                 raise IdempotencyConflict(self.key)
             return msgspec.json.decode(before[1], type=list[SubscriptionReceipt])
-        receipts = self._store(turn, settings)
-        kept = [replace(one, ticket=None) for one in receipts]  # tickets are stored hashed, and nowhere else
-        letters.add_answers(turn.transaction, [(*name, hashed, msgspec.json.encode(kept))])
+        receipts = self._store(commit, settings)
+        kept = [
+            msgspec.structs.replace(one, ticket=None) for one in receipts
+        ]  # tickets are stored hashed, and nowhere else
+        idempotency.add_answers(commit.transaction, [(*name, hashed, msgspec.json.encode(kept))])
         return receipts
 
     def _hash(self) -> bytes:
         asked = msgspec.json.encode([self.lease_us, [one.text for one in self.prepared]])
         return hashlib.sha256(asked).digest()
 
-    def _store(self, turn: Turn, settings: BrokerSettings) -> list[SubscriptionReceipt]:
-        if turn.schema.version != self.schema.version:  # extended meanwhile; what was valid still is
-            most_bytes, registry = settings.expression_bytes, turn.registry
-            self.prepared = prepare_all(self.expressions, turn.schema, most_bytes=most_bytes, registry=registry)
-        account = accounts.read_account(turn.connection, self.owner)
-        check_quotas(turn, settings, self.owner, account, self.prepared)
+    def _store(self, commit: Commit, settings: BrokerSettings) -> list[SubscriptionReceipt]:
+        if commit.schema.version != self.schema.version:  # extended meanwhile; what was valid still is
+            most_bytes, registry = settings.expression_bytes, commit.registry
+            self.prepared = prepare_all(self.expressions, commit.schema, most_bytes=most_bytes, registry=registry)
+        account = accounts.read_account(commit.connection, self.owner)
+        check_quotas(commit, settings, self.owner, account, self.prepared)
         number = (
-            accounts.ensure_accounts(turn.transaction, [self.owner])[self.owner] if account is None else account.number
+            accounts.ensure_accounts(commit.transaction, [self.owner])[self.owner]
+            if account is None
+            else account.number
         )
         tickets = [new_ticket() for _ in self.prepared]
         first = subscriptions.add_subscriptions(
-            turn.transaction,
+            commit.transaction,
             [
-                NewSubscription(number, one.text, one.tree, turn.schema.version, kept, self.lease_us)
+                NewSubscription(number, one.text, one.tree, commit.schema.version, kept, self.lease_us)
                 for one, (_, kept) in zip(self.prepared, tickets, strict=True)
             ],
         )
-        start, end = turn.now_us, turn.now_us + self.lease_us
-        turn.add([(Lease(first + at, number, start, end), one) for at, one in enumerate(self.prepared)])
+        start, end = commit.now_us, commit.now_us + self.lease_us
+        commit.add([(Lease(first + at, number, start, end), one) for at, one in enumerate(self.prepared)])
         return [
             SubscriptionReceipt(first + at, first + at, instant(end), 1, ticket)
             for at, (ticket, _) in enumerate(tickets)
@@ -141,20 +146,25 @@ class Subscribe:
 
 
 def check_quotas(
-    turn: Turn, settings: BrokerSettings, owner: str, account: Account | None, new: Sequence[Prepared], less: int = 0
+    commit: Commit,
+    settings: BrokerSettings,
+    owner: str,
+    account: Account | None,
+    new: Sequence[Prepared],
+    less: int = 0,
 ) -> None:
     """Raise QuotaExceeded where an owner would have too many subscriptions, or too large ones.
 
-    Within the turn, so that requests that come together cannot pass together. `less` is the price of what is replaced.
+    Within the commit, so that requests that come together cannot pass together. `less` is the price of what is replaced.
     """
     quotas = {} if account is None else account.quotas
     most = quotas.get("subscriptions", settings.subscriptions_per_owner)
     most_bytes = quotas.get("subscription_bytes", settings.subscription_bytes_per_owner)
-    has = 0 if account is None else turn.count_of(account.number)
+    has = 0 if account is None else commit.count_of(account.number)
     if not less and has + len(new) > most:
         raise QuotaExceeded(f"{owner} has {has} subscriptions, and may have {most}; unsubscribe some first")
     price = sum(price_of(one.tree) for one in new)
-    taken = 0 if account is None else subscriptions.bytes_of(turn.connection, account.number)
+    taken = 0 if account is None else subscriptions.bytes_of(commit.connection, account.number)
     if taken - less + price > most_bytes:
         raise QuotaExceeded(
             f"{owner}'s subscriptions take {taken} bytes and may take {most_bytes}; "
@@ -173,9 +183,9 @@ class Claim:
     ticket: str | None = None
     owner: str | None = None
 
-    def find(self, turn: Turn) -> StoredSubscription:
+    def find(self, commit: Commit) -> StoredSubscription:
         """Return the subscription; raises WrongTicket or UnknownSubscription, the same whether it is absent or not theirs."""
-        return self.check(subscriptions.find_current(turn.connection, [self.id]).get(self.id))
+        return self.check(subscriptions.find_current(commit.connection, [self.id]).get(self.id))
 
     def check(self, found: StoredSubscription | None) -> StoredSubscription:
         """Return what was found under the id, if it is theirs."""
@@ -206,22 +216,22 @@ class Renew:
     generation: int
     lease_us: int
 
-    def run(self, turn: Turn, settings: BrokerSettings) -> SubscriptionReceipt:
+    def run(self, commit: Commit, settings: BrokerSettings) -> SubscriptionReceipt:
         del settings
-        found = self.claim.find(turn)
-        check_going_on(turn, found)
+        found = self.claim.find(commit)
+        check_not_over(commit, found)
         if found.generation != self.generation:
             raise StaleRenewal(found.origin, self.generation, found.generation, found.end_us)
-        end = turn.now_us + self.lease_us
-        seq = subscriptions.renew(turn.transaction, found.id, end, found.generation + 1)
-        turn.renew(found.id, end)
+        end = commit.now_us + self.lease_us
+        seq = subscriptions.renew(commit.transaction, found.id, end, found.generation + 1)
+        commit.renew(found.id, end)
         return SubscriptionReceipt(found.origin, seq, instant(end), found.generation + 1)
 
 
-def check_going_on(turn: Turn, found: StoredSubscription) -> None:
+def check_not_over(commit: Commit, found: StoredSubscription) -> None:
     """Raise LeaseEnded where a subscription is over."""
-    if found.is_over(turn.now_us):
-        turn.transaction.keep_time()  # we say that it ended, so time may not go back to before that
+    if found.is_over(commit.now_us):
+        commit.transaction.keep_time()  # we say that it ended, so time may not go back to before that
         raise LeaseEnded(found.origin, "it was unsubscribed" if found.deleted_by == "owner" else "its lease ended")
 
 
@@ -231,20 +241,20 @@ class Unsubscribe:
 
     claims: Sequence[Claim]
 
-    def run(self, turn: Turn, settings: BrokerSettings) -> list[EndReceipt]:
+    def run(self, commit: Commit, settings: BrokerSettings) -> list[EndReceipt]:
         del settings
-        kept = subscriptions.find_current(turn.connection, [claim.id for claim in self.claims])
+        kept = subscriptions.find_current(commit.connection, [claim.id for claim in self.claims])
         found = [claim.check(kept.get(claim.id)) for claim in self.claims]
         live = [one for one in found if one.deleted_seq is None]
         paused = [one for one in found if one.paused]
         seq = 0
         if live:
-            seq = subscriptions.end_leases(turn.transaction, [one.id for one in live], "owner")
+            seq = subscriptions.end_leases(commit.transaction, [one.id for one in live], "owner")
         if live or paused:
             # Those that went before under the same id too: nothing more is delivered for them either.
-            earlier = replacements.all_ids(turn.connection, [one.origin for one in (*live, *paused)])
-            subscriptions.set_ending(turn.transaction, earlier, "owner")
-            turn.unsubscribe([one.id for one in live], seq or turn.transaction.seq, earlier)
+            earlier = replacements.all_ids(commit.connection, [one.origin for one in (*live, *paused)])
+            subscriptions.set_ending(commit.transaction, earlier, "owner")
+            commit.unsubscribe([one.id for one in live], seq or commit.transaction.seq, earlier)
         return [EndReceipt(one.origin, seq if one.deleted_seq is None else one.deleted_seq) for one in found]
 
 
@@ -260,12 +270,12 @@ class ExtendSchema:
     change: SchemaChange
     words: str
 
-    def run(self, turn: Turn, settings: BrokerSettings) -> tuple[Schema, int]:
+    def run(self, commit: Commit, settings: BrokerSettings) -> tuple[Schema, int]:
         del settings
-        extended = replace(self.change(turn.schema), version=turn.schema.version + 1)
-        check_extends(turn.schema, extended)
-        seq = schema_history.add_version(turn.transaction, extended, self.words)
-        turn.set_schema(extended)
+        extended = replace(self.change(commit.schema), version=commit.schema.version + 1)
+        check_extends(commit.schema, extended)
+        seq = schema_history.add_version(commit.transaction, extended, self.words)
+        commit.set_schema(extended)
         return extended, seq
 
 
@@ -275,17 +285,17 @@ class FirstSchema:
 
     schema: Schema
 
-    def run(self, turn: Turn, settings: BrokerSettings) -> Schema:
+    def run(self, commit: Commit, settings: BrokerSettings) -> Schema:
         del settings
-        if not turn.has_schema:
-            schema_history.add_version(turn.transaction, self.schema, "the first")
-            turn.set_schema(self.schema)
+        if not commit.has_schema:
+            schema_history.add_version(commit.transaction, self.schema, "the first")
+            commit.set_schema(self.schema)
             return self.schema
-        if not any(same(self.schema, entry.schema) for entry in schema_history.history(turn.connection)):
+        if not any(same(self.schema, entry.schema) for entry in schema_history.history(commit.connection)):
             raise SchemaError(
                 "the store has another schema; open it without one, and change it by extend_schema, or open a new store"
             )
-        return turn.schema
+        return commit.schema
 
 
 def same(a: Schema, b: Schema) -> bool:
@@ -312,7 +322,7 @@ def check_extends(old: Schema, new: Schema) -> None:
         raise SchemaError("an extension adds event types after those that exist")
 
 
-# Going on under the same id.
+# --- replace, pause and resume ----------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -323,17 +333,17 @@ class Replace:
     expression: Expression
     prepared: Prepared
 
-    def run(self, turn: Turn, settings: BrokerSettings) -> SubscriptionReceipt:
-        found = self.claim.find(turn)
-        check_going_on(turn, found)
-        if turn.schema.version != self.prepared.schema.version:
-            most_bytes, registry = settings.expression_bytes, turn.registry
-            self.prepared = prepare(self.expression, turn.schema, most_bytes=most_bytes, registry=registry)
-        account = accounts.read_account_of(turn.connection, found.owner)
-        check_quotas(turn, settings, found.owner_name, account, [self.prepared], price_of(found.tree))
-        seq = _go_on(turn, found, self.prepared)
+    def run(self, commit: Commit, settings: BrokerSettings) -> SubscriptionReceipt:
+        found = self.claim.find(commit)
+        check_not_over(commit, found)
+        if commit.schema.version != self.prepared.schema.version:
+            most_bytes, registry = settings.expression_bytes, commit.registry
+            self.prepared = prepare(self.expression, commit.schema, most_bytes=most_bytes, registry=registry)
+        account = accounts.read_account_of(commit.connection, found.owner)
+        check_quotas(commit, settings, found.owner_name, account, [self.prepared], price_of(found.tree))
+        seq = _begin_again(commit, found, self.prepared)
         if found.paused:
-            seq = _pause(turn, seq)
+            seq = _pause(commit, seq)
         return _receipt(found, seq)
 
 
@@ -343,11 +353,11 @@ class Pause:
 
     claim: Claim
 
-    def run(self, turn: Turn, settings: BrokerSettings) -> SubscriptionReceipt:
+    def run(self, commit: Commit, settings: BrokerSettings) -> SubscriptionReceipt:
         del settings
-        found = self.claim.find(turn)
-        check_going_on(turn, found)
-        return _receipt(found, found.changed_seq if found.paused else _pause(turn, found.id))
+        found = self.claim.find(commit)
+        check_not_over(commit, found)
+        return _receipt(found, found.changed_seq if found.paused else _pause(commit, found.id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,33 +366,33 @@ class Resume:
 
     claim: Claim
 
-    def run(self, turn: Turn, settings: BrokerSettings) -> SubscriptionReceipt:
+    def run(self, commit: Commit, settings: BrokerSettings) -> SubscriptionReceipt:
         del settings
-        found = self.claim.find(turn)
-        check_going_on(turn, found)
+        found = self.claim.find(commit)
+        check_not_over(commit, found)
         if not found.paused:
             return _receipt(found, found.changed_seq)
-        operators = turn.live.matcher.matcher.stored_operators
-        prepared = Prepared.again(found.text, found.tree, turn.schema, operators)
-        return _receipt(found, _go_on(turn, found, prepared))
+        operators = commit.live.matcher.matcher.stored_operators
+        prepared = Prepared.again(found.text, found.tree, commit.schema, operators)
+        return _receipt(found, _begin_again(commit, found, prepared))
 
 
-def _go_on(turn: Turn, found: StoredSubscription, prepared: Prepared) -> int:
+def _begin_again(commit: Commit, found: StoredSubscription, prepared: Prepared) -> int:
     """End what is there, and begin another under the same id; return its seq."""
     if found.deleted_seq is None:
-        turn.end([found.id], subscriptions.end_leases(turn.transaction, [found.id], "replaced"))
+        commit.end([found.id], subscriptions.end_leases(commit.transaction, [found.id], "replaced"))
     else:
-        subscriptions.set_ending(turn.transaction, [found.id], "replaced")
+        subscriptions.set_ending(commit.transaction, [found.id], "replaced")
     lease_us = found.end_us - found.start_us
-    new = NewSubscription(found.owner, prepared.text, prepared.tree, turn.schema.version, found.ticket_hash, lease_us)
-    seq = subscriptions.add_version(turn.transaction, found, new)
-    turn.add([(Lease(seq, found.owner, found.start_us, found.end_us), prepared)])
+    new = NewSubscription(found.owner, prepared.text, prepared.tree, commit.schema.version, found.ticket_hash, lease_us)
+    seq = subscriptions.add_version(commit.transaction, found, new)
+    commit.add([(Lease(seq, found.owner, found.start_us, found.end_us), prepared)])
     return seq
 
 
-def _pause(turn: Turn, id: int) -> int:
-    seq = subscriptions.end_leases(turn.transaction, [id], "paused")
-    turn.end([id], seq)
+def _pause(commit: Commit, id: int) -> int:
+    seq = subscriptions.end_leases(commit.transaction, [id], "paused")
+    commit.end([id], seq)
     return seq
 
 

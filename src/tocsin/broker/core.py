@@ -1,8 +1,8 @@
 """The broker's core: the store, and what this process holds of it in memory, moved together.
 
-All that writes goes through `turn()`: it waits for the store's write lock, brings memory up to what other processes
-have written since, and after the commit applies to memory what the turn did. A turn that fails leaves memory as it was;
-where it is unknown whether a commit happened, the next turn finds out, because it compares seqs.
+All that writes goes through `commit()`: it waits for the store's write lock, brings memory up to what other processes
+have written since, and when it is committed applies the same to memory. One that fails leaves memory as it was; where it
+is unknown whether it was committed, the next one finds out, because it compares seqs.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from tocsin.broker.settings import BrokerSettings
 from tocsin.errors import SchemaError
 from tocsin.operators.registry import Registry
 from tocsin.schema import Schema
-from tocsin.store import Meta, Store, Transaction, letters, schema_history, subscriptions
+from tocsin.store import Meta, Store, Transaction, progress, schema_history, subscriptions
 from tocsin.store.subscriptions import LeaseRow, leases_since
 from tocsin.store.transaction import reach, read_meta
 
 Effect = Callable[[LiveIndex], None]
 
 
-class Turn:
-    """One turn at the store: its transaction, the state it starts from, and what memory must do once it is committed."""
+class Commit:
+    """One commit: its transaction, the state it starts from, and what memory must do once it is on disk."""
 
     def __init__(self, transaction: Transaction, live: LiveIndex, schema: Schema | None, registry: Registry) -> None:
         self.transaction = transaction
@@ -37,7 +37,7 @@ class Turn:
         self.registry = registry
         self._schema = schema
         self.effects: list[Effect] = []
-        self.added: dict[int, int] = {}  # owner -> subscriptions added in this turn
+        self.added: dict[int, int] = {}  # owner -> subscriptions added in this commit
         self.unsubscribed: dict[int, int] = {}  # id -> seq
 
     @property
@@ -59,7 +59,7 @@ class Turn:
         return self._schema is not None
 
     def set_schema(self, schema: Schema) -> None:
-        """Let what follows, in this turn and after it, be judged by another version."""
+        """Let what follows, in this commit and after it, be judged by another version."""
         self._schema = schema
 
     def add(self, new: list[tuple[Lease, Prepared]]) -> None:
@@ -103,7 +103,9 @@ class Core:
         self.settings = settings
         self.registry = Registry() if registry is None else registry  # the operators that subscriptions may call
         self.offers = OfferAdmission() if offers is None else offers  # judges offers
-        self.matches_inline = True  # as of the last turn or refresh
+        self.matches_inline = True  # as of the last commit or refresh
+        self.matched_through = -1  # as this process left it, and since which seq nobody else has moved it
+        self.matched_since = 0
         self.lock = threading.RLock()
         self._schema: Schema | None = None
         self._unsubscribed = Unsubscribed()
@@ -116,26 +118,26 @@ class Core:
         return self._schema
 
     @contextmanager
-    def turn(self) -> Iterator[Turn]:
-        """Give a turn at the store; when the block ends it is committed, and memory follows."""
+    def commit(self) -> Iterator[Commit]:
+        """Give the store to write to; when the block ends it is committed, and memory follows."""
         with self.lock:
             with self.store.write() as transaction:
                 if self._is_behind(transaction.start):
                     self._follow(transaction.connection, transaction.start)
                 self.matches_inline = transaction.start.matching == "inline"
-                turn = Turn(transaction, self.live, self._schema, self.registry)
-                yield turn
-            self._apply(turn)
+                commit = Commit(transaction, self.live, self._schema, self.registry)
+                yield commit
+            self._apply(commit)
         reach("broker.after-apply")
 
-    def _apply(self, turn: Turn) -> None:
-        if turn.has_schema and turn.schema is not self._schema:
-            self._set_schema(turn.schema)
-        self._unsubscribed.add(turn.unsubscribed)
-        for effect in turn.effects:
+    def _apply(self, commit: Commit) -> None:
+        if commit.has_schema and commit.schema is not self._schema:
+            self._set_schema(commit.schema)
+        self._unsubscribed.add(commit.unsubscribed)
+        for effect in commit.effects:
             effect(self.live)
-        self.live.seq = turn.transaction.seq
-        self.live.release(self._matched_through(turn.transaction))
+        self.live.seq = commit.transaction.seq
+        self.live.release(self._matched_through(commit.transaction))
 
     def was_unsubscribed(self, id: int) -> bool:
         """Return whether this process has unsubscribed it: a page that was read before may still name it."""
@@ -208,7 +210,7 @@ class Core:
 
     def _held(self, connection: Connection) -> Iterator[tuple[int, bytes]]:
         """Yield (id, JSON tree) of the subscriptions that are held."""
-        for rows in leases_since(connection, 0, letters.low_water(connection), trees=True):
+        for rows in leases_since(connection, 0, progress.low_water(connection), trees=True):
             for row, known in zip(rows, self.live.leases.has([row.id for row in rows]), strict=True):
                 if known:
                     yield row.id, row.tree or b""

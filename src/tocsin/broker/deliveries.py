@@ -1,34 +1,28 @@
-"""Deliveries: an owner's notifications by cursor, acknowledgements, and listeners that wait for new ones.
+"""Deliveries: an owner's notifications in order, after a cursor.
 
-A listener is a cursor and a flag: it reads pages from the store, and the broker wakes it when something was stored for
-its owner. So there is no gap between backlog and live, no queue that could overflow, and a reader that was away, or
-slow, goes on where it stopped.
-
-Callbacks: a function called with each notification of an owner, by a thread of its own.
-
-At least once each, in order; acknowledged page by page. One that the function fails on again and again becomes a dead
-letter with the reason, and the next has its turn.
+From the store: whatever is kept, page by page. From memory: what a commit has just matched (`MatchedBatch`), for readers
+who have everything before it. Both give the same notifications.
 """
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
-import msgspec
+import numpy as np
 from sqlalchemy import Connection
 
 from tocsin.broker import cursors
 from tocsin.broker.admission import read_stored
 from tocsin.broker.core import Core
 from tocsin.broker.cursors import LAST, Position, id_text, instant
-from tocsin.broker.receipts import Notification, Page
-from tocsin.errors import BadCursor, CursorExpired, StoreFailed
-from tocsin.store import Meta, accounts, events, letters, offers, replacements, subscriptions
-from tocsin.store.letters import NewDeadLetter
-from tocsin.store.notifications import BUCKETS, notification_id, read_notifications
+from tocsin.documents.events import Notification, NotificationPage
+from tocsin.errors import BadCursor, CursorExpired
+from tocsin.store import Meta, Store, accounts, events, notifications, offers, progress, replacements, subscriptions
+from tocsin.store.notifications import BUCKETS, Matches, notification_id, read_notifications
+from tocsin.store.offers import Beside, ValueBlock, decode_values
 from tocsin.store.transaction import read_meta
 
 CONSUMER = "default"
@@ -41,7 +35,7 @@ class Found(NamedTuple):
     more: bool
 
 
-def read_page(core: Core, owner: str, cursor: str | None, limit: int, consumer: str) -> Page:
+def read_page(core: Core, owner: str, cursor: str | None, limit: int, consumer: str) -> NotificationPage:
     """Return an owner's notifications after a cursor; without one, after what the consumer has acknowledged.
 
     Raises CursorExpired where some of what follows the cursor is no longer kept.
@@ -52,12 +46,14 @@ def read_page(core: Core, owner: str, cursor: str | None, limit: int, consumer: 
         number = accounts.find_account(connection, owner)
         start = _start(connection, stands, number, cursor, consumer)
         found = Found([], more=False) if number is None else _find(connection, number, start, limit)
-        notifications = describe(connection, found.positions, stands.incarnation, number or cursors.NOBODY)
+        described = describe(connection, found.positions, stands.incarnation, number or cursors.NOBODY)
     if found.more:
         end = found.positions[-1]
     else:  # nothing else was there, up to where matching had come
         end = max(start, Position(stands.matched_through, LAST))
-    return Page(tuple(notifications), cursors.encode(end, stands.incarnation, number or cursors.NOBODY), found.more)
+    return NotificationPage(
+        tuple(described), cursors.encode(end, stands.incarnation, number or cursors.NOBODY), found.more
+    )
 
 
 def oldest_cursor(stands: Meta) -> str:
@@ -82,7 +78,7 @@ def _start(connection: Connection, stands: Meta, owner: int | None, cursor: str 
     if cursor is not None:
         position = position_of(cursor, stands, owner)
     else:
-        acknowledged = None if owner is None else letters.read_acknowledged(connection, owner, consumer)
+        acknowledged = None if owner is None else progress.read_acknowledged(connection, owner, consumer)
         position = Position(stands.horizon, LAST) if acknowledged is None else Position(*acknowledged)
     if position.seq < stands.horizon:
         raise CursorExpired(
@@ -112,24 +108,34 @@ def describe(connection: Connection, positions: Sequence[Position], incarnation:
     stored = events.find_events(connection, sorted({position.seq for position in positions}))
     origins = replacements.origins_of(connection, {position.subscription for position in positions})
     beside = _beside(connection, positions)
-    notifications = []
-    for position in positions:
-        event = stored[position.seq]
-        told = beside.get((position.seq, position.subscription), offers.NOTHING_BESIDE)
-        notifications.append(
-            Notification(
-                id=id_text(notification_id(event.event_id, position.subscription)),
-                seq=position.seq,
-                subscription=origins.get(position.subscription, position.subscription),
-                event_id=id_text(event.event_id),
-                arrival=instant(event.arrival_us),
-                event=read_stored(event.body) | told.values,
-                cursor=cursors.encode(position, incarnation, owner),
-                computed=tuple(told.values),
-                bindings=tuple(told.bindings),
-            )
+    return [
+        _notification(
+            position,
+            stored[position.seq].event_id,
+            stored[position.seq].arrival_us,
+            stored[position.seq].body,
+            origins.get(position.subscription, position.subscription),
+            beside.get((position.seq, position.subscription), offers.NOTHING_BESIDE),
+            cursors.encode(position, incarnation, owner),
         )
-    return notifications
+        for position in positions
+    ]
+
+
+def _notification(
+    position: Position, event_id: bytes, arrival_us: int, body: bytes, origin: int, beside: Beside, cursor: str
+) -> Notification:
+    return Notification(
+        id=id_text(notification_id(event_id, position.subscription)),
+        seq=position.seq,
+        subscription=origin,
+        event_id=id_text(event_id),
+        arrival=instant(arrival_us),
+        event=read_stored(body) | beside.values,
+        cursor=cursor,
+        computed=tuple(beside.values),
+        bindings=tuple(beside.bindings),
+    )
 
 
 def _beside(connection: Connection, positions: Sequence[Position]) -> dict[tuple[int, int], offers.Beside]:
@@ -144,201 +150,128 @@ def _beside(connection: Connection, positions: Sequence[Position]) -> dict[tuple
     return found
 
 
-def _account(core: Core, owner: str) -> int:
-    """Return the owner's number; an owner may listen before there is anything to hear."""
-    with core.store.read() as connection:
-        number = accounts.find_account(connection, owner)
-    if number is None:
-        with core.turn() as turn:
-            number = accounts.ensure_accounts(turn.transaction, [owner])[owner]
-    return number
+class StoredNow(NamedTuple):
+    """An event that a commit has just stored."""
+
+    event_id: bytes
+    body: bytes
 
 
-class Bells:
-    """Who waits for new notifications; `ring` wakes those whose owners have some."""
+@dataclass(frozen=True)
+class MatchedBatch:
+    """What one commit of this process has matched and stored, still in memory."""
 
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._waiting: dict[int, set[threading.Event]] = {}
-        self._ears: list[Callable[[Sequence[int]], None]] = []
+    incarnation: str
+    since: int  # between this seq and `through` nobody but this process has matched anything
+    through: int
+    arrival_us: int
+    matches: Matches
+    events: Mapping[int, StoredNow]  # by seq
+    values: Sequence[ValueBlock]  # what is told beside events
 
-    def tell(self, ear: Callable[[Sequence[int]], None]) -> None:
-        """Call a function with the owners whenever bells ring, whoever waits."""
-        self._ears.append(ear)
+    @cached_property
+    def owners(self) -> list[int]:
+        """The account numbers of those whom the events reach."""
+        return np.unique(self.matches.owner).tolist()  # type: ignore[no-any-return]
 
-    def hang(self, owner: int, bell: threading.Event) -> None:
-        with self._guard:
-            self._waiting.setdefault(owner, set()).add(bell)
+    def positions(self, owner: int, after: Position) -> list[Position]:
+        """Return an owner's matches after a position, in order."""
+        chosen = self.matches.owner == owner
+        found = zip(self.matches.seq[chosen].tolist(), self.matches.subscription[chosen].tolist(), strict=True)
+        return sorted(position for position in map(Position._make, found) if position > after)
 
-    def take_down(self, owner: int, bell: threading.Event) -> None:
-        with self._guard:
-            bells = self._waiting.get(owner, set())
-            bells.discard(bell)
-            if not bells:
-                self._waiting.pop(owner, None)
+    def describe(self, positions: Sequence[Position], owner: int, origins: Mapping[int, int]) -> list[Notification]:
+        """Return the notifications at an owner's positions; `origins` are the ids that the owner knows."""
+        beside = {
+            (block.seq, subscription): told
+            for block in self.values
+            if block.bucket == owner % BUCKETS
+            for subscription, told in decode_values(block.body)
+        }
+        return [
+            _notification(
+                position,
+                self.events[position.seq].event_id,
+                self.arrival_us,
+                self.events[position.seq].body,
+                origins[position.subscription],
+                beside.get((position.seq, position.subscription), offers.NOTHING_BESIDE),
+                cursors.encode(position, self.incarnation, owner),
+            )
+            for position in positions
+        ]
 
-    def ring(self, owners: Sequence[int]) -> None:
-        for ear in self._ears:
-            ear(owners)
-        with self._guard:
-            for owner in owners if self._waiting else ():
-                for bell in self._waiting.get(owner, ()):
-                    bell.set()
-
-    def ring_all(self) -> None:
-        with self._guard:
-            for bells in self._waiting.values():
-                for bell in bells:
-                    bell.set()
+    def cursor(self, owner: int) -> str:
+        """Return an owner's cursor after all of it."""
+        return cursors.encode(Position(self.through, LAST), self.incarnation, owner)
 
 
-class Listener:
-    """An owner's notifications as they come, backlog first; iterate over it, or call `get`. Close it when done."""
+class Deliveries:
+    """A broker's notifications for those who push them to many readers from one thread."""
 
-    def __init__(self, core: Core, bells: Bells, owner: str, cursor: str | None, consumer: str) -> None:
-        self._core, self._bells, self._owner, self._consumer = core, bells, owner, consumer
-        self._number = _account(core, owner)
-        self._bell = threading.Event()
-        self._bell.set()  # attached first, so that nothing falls between backlog and live
-        bells.hang(self._number, self._bell)
-        self._closed = threading.Event()
-        self._page: list[Notification] = []
-        self._cursor = cursor
-
-    @property
-    def at_hand(self) -> int:
-        """How many notifications were read and not yet handed out."""
-        return len(self._page)
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._callbacks: list[Callable[[MatchedBatch], None]] = []
 
     @property
-    def cursor(self) -> str | None:
-        """Resumes after the last notification that was handed out."""
-        return self._cursor
+    def _store(self) -> Store:
+        return self._core.store
 
-    @property
-    def closed(self) -> bool:
-        return self._closed.is_set()
+    def on_matched(self, callback: Callable[[MatchedBatch], None]) -> None:
+        """Call a function with what each commit has matched, in commit order, in the thread that committed."""
+        self._callbacks.append(callback)
 
-    def resume(self, cursor: str) -> None:
-        """Go on from another cursor."""
-        self._page, self._cursor = [], cursor
+    def matched(self, batch: MatchedBatch) -> None:
+        """Tell those who asked for it what a commit has matched."""
+        for callback in self._callbacks:
+            callback(batch)
 
-    def pause(self) -> None:
-        """Wait for as long as a poll takes, or until it is closed."""
-        self._closed.wait(self._core.settings.poll_seconds)
+    def owners_stored_since(self, through: int | None) -> tuple[int, list[int]]:
+        """Return how far matching has come, and the owners who have got something since it stood at `through`."""
+        with self._store.read() as connection:
+            stands = read_meta(connection)
+            if through is None or stands.matched_through <= through:
+                return stands.matched_through, []
+            return stands.matched_through, notifications.owners_since(connection, through)
 
-    def get(self, timeout_seconds: float | None = None) -> Notification | None:
-        """Return the next notification, None if none came in time or the listener was closed."""
-        remaining = timeout_seconds
-        while not self._closed.is_set():
-            while self._page:
-                notification = self._page.pop(0)
-                self._cursor = notification.cursor
-                if not self._core.was_unsubscribed(notification.subscription):
-                    return notification
-            if self._read():
-                continue
-            patience = self._core.settings.poll_seconds
-            if remaining is not None:
-                patience = min(patience, remaining)
-                remaining -= patience
-            self._bell.wait(patience)
-            if remaining is not None and remaining <= 0 and not self._bell.is_set():
-                return None
-        return None
+    def was_unsubscribed(self, id: int) -> bool:
+        """Return whether this process has unsubscribed it: a page that was read before may still name it."""
+        return self._core.was_unsubscribed(id)
 
-    def _read(self) -> bool:
-        """Read a page; return whether it was worth it."""
-        self._bell.clear()
-        page = read_page(self._core, self._owner, self._cursor, self._core.settings.page, self._consumer)
-        self._page = list(page)
-        if not self._page:
-            self._cursor = page.cursor
-        return bool(self._page)
+    def origins_of(self, ids: Sequence[int]) -> dict[int, int]:
+        """Return id -> the id by which its owner knows a subscription."""
+        with self._store.read() as connection:
+            return {id: id for id in ids} | replacements.origins_of(connection, ids)
 
-    def __iter__(self) -> Iterator[Notification]:
-        while (notification := self.get()) is not None:
-            yield notification
+    def cursor_at(self, seq: int, subscription: int = LAST) -> str:
+        """Return the cursor after a position."""
+        return cursors.encode(Position(seq, subscription), self._store.incarnation)
 
-    def close(self) -> None:
-        """Stop; whoever waits in `get` is woken."""
-        self._closed.set()
-        self._bell.set()
-        self._bells.take_down(self._number, self._bell)
+    def newest_cursor(self) -> str:
+        """Return the cursor from which only what is still to come follows."""
+        return self.cursor_at(self._store.meta().matched_through)
 
-    def __enter__(self) -> Listener:
-        return self
+    def position_of(self, cursor: str, owner: int) -> Position:
+        """Return what a cursor of an account stands for; raises BadCursor, CursorExpired."""
+        return position_of(cursor, self._store.meta(), owner)
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def check_cursor(self, cursor: str, owner: int) -> None:
+        """Raise BadCursor, or CursorExpired where some of what follows is no longer kept."""
+        stands = self._store.meta()
+        if position_of(cursor, stands, owner).seq < stands.horizon:
+            raise CursorExpired("some of what follows this cursor is no longer kept", oldest_cursor(stands))
 
+    def at(self, owner: int, positions: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Notification]:
+        """Return an account's notifications at positions (seq, subscription), without those unsubscribed since."""
+        with self._store.read() as connection:
+            stands = read_meta(connection)
+            gone = subscriptions.unsubscribed(connection, sorted({id for _, id in positions}))
+            wanted = [Position(seq, id) for seq, id in positions if id not in gone and seq > stands.horizon]
+            found = describe(connection, wanted, stands.incarnation, owner)
+        return {(at.seq, at.subscription): one for at, one in zip(wanted, found, strict=True)}
 
-# Callbacks.
-
-
-log = logging.getLogger("tocsin.broker")
-Callback = Callable[[Notification], object]
-_THREAD = "tocsin-callback-"
-
-
-class CallbackThread:
-    """Calls a function with what a listener hands out, until it is closed."""
-
-    def __init__(
-        self, core: Core, bells: Bells, owner: str, consumer: str, callback: Callback,
-        acknowledge: Callable[[str, str, str], None],
-    ) -> None:  # fmt: skip
-        self._core, self._owner, self._consumer = core, owner, consumer
-        self._callback, self._acknowledge = callback, acknowledge
-        self._listener = Listener(core, bells, owner, None, consumer)
-        self._calling = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name=f"{_THREAD}{owner}", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._listener.closed:
-            try:
-                self._deliver()
-            except CursorExpired as error:
-                log.warning("%s was away for longer than the retention: %s", self._owner, error)
-                self._listener.resume(error.oldest)
-            except StoreFailed as error:
-                log.warning("notifications of %s wait for the store: %s", self._owner, error)
-                self._listener.pause()
-
-    def _deliver(self) -> None:
-        for notification in self._listener:
-            with self._calling:
-                # Looked up again under the lock: an unsubscribe that was acknowledged has gone through it.
-                if not self._core.was_unsubscribed(notification.subscription):
-                    self._call(notification)
-            if not self._listener.at_hand:  # once a page: an acknowledgement costs a commit
-                self._acknowledge(self._owner, notification.cursor, self._consumer)
-
-    def settle(self) -> None:
-        """Return when the call at hand, if there is one, has ended; at once within a callback."""
-        if not threading.current_thread().name.startswith(_THREAD):
-            with self._calling:
-                pass
-
-    def _call(self, notification: Notification) -> None:
-        for attempt in range(self._core.settings.callback_attempts):
-            try:
-                self._callback(notification)
-                return
-            except Exception as error:  # noqa: BLE001 - a user's function may raise anything; it is kept as the reason
-                if attempt + 1 == self._core.settings.callback_attempts:
-                    self._give_up(notification, error)
-
-    def _give_up(self, notification: Notification, error: Exception) -> None:
-        reason = f"the callback failed {self._core.settings.callback_attempts} times: {error!r}"[:2000]
-        body = msgspec.json.encode({"notification": notification.id, "subscription": notification.subscription})
-        letter = NewDeadLetter("delivery", self._owner, reason, b"[]", body)
-        with self._core.turn() as turn:
-            letters.add_dead_letters(turn.transaction, [(turn.transaction.draw(), letter)])
-
-    def close(self) -> None:
-        """Stop after the notification at hand."""
-        self._listener.close()
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
+    def notification_at(self, name: str, owner: int, cursor: str) -> Notification | None:
+        """Return the notification that a cursor comes from, None where it is not one of the account's; raises BadCursor."""
+        position = self.position_of(cursor, owner)
+        before = self.cursor_at(position.seq, max(0, position.subscription - 1))
+        return next((one for one in read_page(self._core, name, before, 1, CONSUMER) if one.cursor == cursor), None)

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import math
 import random
-import time
 from dataclasses import dataclass, field
 
 from tocsin.broker.admission import OfferAdmission, admit_stored
 from tocsin.broker.expressions import Prepared, prepare
+from tocsin.documents.subscriptions import Estimate
 from tocsin.errors import TocsinError
 from tocsin.language import Subscription
 from tocsin.matching.matcher import Matcher
@@ -63,30 +63,6 @@ DAY_SECONDS = 86_400.0
 DEFAULT_SAMPLE = 5_000
 _READ_AT_ONCE = 5_000
 _MOST_BYTES = 1 << 20  # of a draft
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """How much a draft would match: the share of events, and events a day, with bounds that hold 19 times in 20."""
-
-    share: float
-    share_low: float
-    share_high: float
-    events_per_day: float
-    events_per_day_low: float
-    events_per_day_high: float
-    sample: int
-    matched: int
-    seconds: float
-    exact: bool  # every event of the period was looked at
-
-    def __str__(self) -> str:
-        kind = "all" if self.exact else "a sample of"
-        return (
-            f"about {self.events_per_day:,.0f} events a day ({self.events_per_day_low:,.0f} to "
-            f"{self.events_per_day_high:,.0f}): {self.share:.2%} of events ({self.share_low:.2%} to {self.share_high:.2%}), "
-            f"from {kind} {self.sample:,} events"
-        )
 
 
 @dataclass
@@ -168,7 +144,6 @@ class EventSample:
 
         One that calls operators of the registry is asked of fewer events, as estimate.py bounds it.
         """
-        started = time.perf_counter()
         operators = Registry() if registry is None else registry
         prepared = prepare(draft, self.schema, most_bytes=_MOST_BYTES, registry=operators)
         trial = Trial(prepared, operators)
@@ -177,8 +152,7 @@ class EventSample:
         share = matched / max(1, looked)
         low, high = (share, share) if exact and looked else wilson(matched, looked)
         rate = self.per_day
-        seconds = time.perf_counter() - started
-        return Estimate(share, low, high, share * rate, low * rate, high * rate, looked, matched, seconds, exact)
+        return Estimate(share, low, high, share * rate, low * rate, high * rate, looked, matched, exact)
 
     def _count(self, trial: Trial) -> tuple[int, int]:
         """Return how many events match, of how many that were looked at before the trial had its time."""

@@ -1,6 +1,6 @@
 """Inquiries: what an event would reach, why a notification came, and dead letters once more. Nothing here is published.
 
-A dry run sees what the next publish would see; it takes no turn at the store, and nobody waits for it but readers of
+A dry run sees what the next publish would see; it writes nothing to the store, and nobody waits for it but readers of
 the live index.
 
 Held offers: the other direction, in which a subscription asks which live offers it matches.
@@ -13,22 +13,21 @@ that another process has withdrawn is not told.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection
 
 from tocsin.broker.admission import Admitted, RawEvent, admit_all, admit_stored
 from tocsin.broker.changes import Change
-from tocsin.broker.core import Core, Turn
+from tocsin.broker.core import Commit, Core
 from tocsin.broker.cursors import instant
 from tocsin.broker.expressions import Expression, bind_expression, bind_stored
-from tocsin.broker.receipts import DryRun, Reached
 from tocsin.broker.settings import BrokerSettings
-from tocsin.errors import EventRejected, UnknownNotification, UnknownOffer, UnknownSubscription
+from tocsin.documents.subscriptions import FoundOffer, HeldOffer
+from tocsin.errors import EventRejected, UnknownNotification, UnknownOffer, UnknownSubscription, Violation
 from tocsin.language import BoundSubscription, Explanation, bind, explain
 from tocsin.language.explain import plain_values
 from tocsin.language.formula import Operators
@@ -40,9 +39,28 @@ from tocsin.offers.scan import OfferBook
 from tocsin.operators.calls import StoredCalls
 from tocsin.schema import Event, Schema, Value
 from tocsin.store import accounts, events, notifications, offers, replacements, subscriptions
-from tocsin.store.letters import DeadLetter, read_dead_letters
+from tocsin.store.dead_letters import DeadLetter, read_dead_letters
 from tocsin.store.offers import StoredOffer
 from tocsin.store.subscriptions import StoredSubscription
+
+
+class Reached(NamedTuple):
+    """A subscription that an event would reach."""
+
+    subscription: int
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What publishing an event would come to: whom it would reach, or why it would be refused."""
+
+    violations: tuple[Violation, ...]
+    reached: tuple[Reached, ...]
+
+    @property
+    def accepted(self) -> bool:
+        return not self.violations
 
 
 def dry_run(core: Core, raws: Sequence[RawEvent], owner: str | None) -> list[DryRun]:
@@ -159,25 +177,6 @@ def find_dead_letter(core: Core, seq: int, publisher: str | None) -> DeadLetter 
 # Held offers.
 
 
-@dataclass(frozen=True, slots=True)
-class FoundOffer:
-    """A live offer that a subscription matches, as the subscriber sees it: without its rules."""
-
-    seq: int
-    event: Mapping[str, Any]  # with the computed values
-    computed: tuple[str, ...]
-    ends: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Advertisement:
-    """A live offer as its publisher sees it."""
-
-    seq: int
-    document: Mapping[str, Any]
-    ends: datetime
-
-
 class HeldOffers:
     """The live offers of a store, and what is asked about them. Safe to share among threads."""
 
@@ -240,12 +239,12 @@ class HeldOffers:
         book.add(one.seq, offer)
         self._ends[one.seq] = one.ends_us
 
-    def of(self, publisher: str, *, after: int = 0, limit: int = 1000) -> list[Advertisement]:
+    def of(self, publisher: str, *, after: int = 0, limit: int = 1000) -> list[HeldOffer]:
         """Return a publisher's live offers."""
         now = self._core.store.now_us()
         with self._core.store.read() as connection:
             found = offers.live_offers(connection, now, after_seq=after, publisher=publisher, limit=limit)
-        return [Advertisement(one.seq, msgspec.json.decode(one.document), instant(one.ends_us)) for one in found]
+        return [HeldOffer(one.seq, msgspec.json.decode(one.document), instant(one.ends_us)) for one in found]
 
     def withdraw(self, seq: int, *, publisher: str) -> None:
         """Let no new subscription find an offer from now on; raises UnknownOffer, also where it is another's."""
@@ -265,10 +264,10 @@ class Withdraw:
     seq: int
     publisher: str
 
-    def run(self, turn: Turn, settings: BrokerSettings) -> None:
+    def run(self, commit: Commit, settings: BrokerSettings) -> None:
         del settings
-        found = offers.find_offer(turn.connection, self.seq)
+        found = offers.find_offer(commit.connection, self.seq)
         if found is None or found.publisher != self.publisher:
             raise UnknownOffer(self.seq)
-        if found.ends_us > turn.now_us:
-            offers.withdraw(turn.transaction, self.seq)
+        if found.ends_us > commit.now_us:
+            offers.withdraw(commit.transaction, self.seq)

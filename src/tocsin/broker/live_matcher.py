@@ -7,7 +7,7 @@ the leases as of one seq; a broker that starts loads them and catches up from th
     1234.leases                         who owns them and for how long, as of the manifest's seq
     writer                              locked by the process that writes; others only read
 
-Operators and programs may take long, and a turn at the store is everyone's. So publishers let them run before their turn
+Operators and programs may take long, and while one commits all others wait. So publishers let them run before their commit
 (`prefetch`): they are pure, and what they said is kept until the events are matched.
 
 A subscription whose operator is not installed here, or no longer takes its arguments, is held and fails: it matches nothing,

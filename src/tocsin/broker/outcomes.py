@@ -9,41 +9,40 @@ subscriber. The publisher of an offer learns how many, and who only where settin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from tocsin.broker.admission import PublishedOffer
-from tocsin.broker.core import Turn
+from tocsin.broker.core import Commit
 from tocsin.broker.live_index import LiveIndex
-from tocsin.broker.receipts import Met, PublishReceipt
+from tocsin.documents.events import OfferReach, PublishReceipt
 from tocsin.language.explain import plain_values
 from tocsin.matching.engine import Failure, Inquiry
 from tocsin.schema import Event
-from tocsin.store import letters
-from tocsin.store.letters import NewDeadLetter
+from tocsin.store import dead_letters
+from tocsin.store.dead_letters import NewDeadLetter
 from tocsin.store.notifications import Matches
-from tocsin.store.offers import StoredOffer, ToldBeside, ValueBlock, add_offers, add_values, encode_values
+from tocsin.store.offers import NewBeside, StoredOffer, ValueBlock, add_offers, add_values, encode_values
 from tocsin.store.transaction import Transaction
 
 MOST_TOLD = 100  # failures that a dead letter lists
 
 
 class NewOffer(NamedTuple):
-    """An offer that a turn stores: the seq of its event, whose it is, and the event."""
+    """An offer that a commit stores: the seq of its event, whose it is, and the event."""
 
     seq: int
     publisher: str
     event: PublishedOffer
 
 
-def store_offers(turn: Turn, new: Sequence[NewOffer]) -> None:
-    """Store the offers of this turn."""
-    now = turn.now_us
+def store_offers(commit: Commit, new: Sequence[NewOffer]) -> None:
+    """Store the offers of this commit."""
+    now = commit.now_us
     add_offers(
-        turn.transaction,
+        commit.transaction,
         [StoredOffer(seq, publisher, now + event.ttl_us, event.document) for seq, publisher, event in new],
     )
 
@@ -57,11 +56,11 @@ class Outcome(NamedTuple):
     values: list[ValueBlock]
     failures: list[Failure]  # of subscriptions that the event would have reached
 
-    def met(self, *, reveal: bool) -> Met:
+    def met(self, *, reveal: bool) -> OfferReach:
         """Return what the publisher of an offer learns."""
-        return Met(len(self.reached), len(self.failures), tuple(self.reached) if reveal else None)
+        return OfferReach(len(self.reached), len(self.failures), tuple(self.reached) if reveal else None)
 
-    def letters(self) -> list[NewDeadLetter]:
+    def dead_letters(self) -> list[NewDeadLetter]:
         """Return the dead letter that says what failed; none where nothing did.
 
         Nor for a plain event: a subscription that divides by zero of its own fails for every one.
@@ -89,7 +88,7 @@ def outcomes_of(
         seq = seqs[at]
         mine = order[slice(*np.searchsorted(ordered, [seq, seq + 1]))]
         owners = dict(zip(matches.subscription[mine].tolist(), matches.owner[mine].tolist(), strict=True))
-        told = [_told(match, owners[int(match.id)]) for match in inquiry.matches(at, list(owners))]
+        told = [_beside(match, owners[int(match.id)]) for match in inquiry.matches(at, list(owners))]
         values = encode_values(seq, [one for one in told if one.values or one.bindings])
         failures = _live_failures(live, seq, arrivals_us[at], inquiry.failed(at, set(owners)))
         live.failures += len(failures)
@@ -100,15 +99,15 @@ def outcomes_of(
 def store_outcomes(transaction: Transaction, outcomes: Sequence[Outcome]) -> None:
     """Store what is told beside events, and failures, in the transaction that records the matches."""
     add_values(transaction, [block for one in outcomes for block in one.values])
-    new = [letter for one in outcomes for letter in one.letters()]
+    new = [letter for one in outcomes for letter in one.dead_letters()]
     if new:
         first = transaction.draw(len(new))
-        letters.add_dead_letters(transaction, list(enumerate(new, first)))
+        dead_letters.add_dead_letters(transaction, list(enumerate(new, first)))
 
 
-def _told(match: Any, owner: int) -> ToldBeside:
+def _beside(match: Any, owner: int) -> NewBeside:
     bindings = [plain_values(each) for each in match.bindings]
-    return ToldBeside(int(match.id), owner, plain_values(match.computed), bindings)
+    return NewBeside(int(match.id), owner, plain_values(match.computed), bindings)
 
 
 def _live_failures(live: LiveIndex, seq: int, arrival_us: int, failures: Sequence[Failure]) -> list[Failure]:
@@ -129,8 +128,8 @@ def _letter(seq: int, failures: Sequence[Failure]) -> NewDeadLetter:
     return NewDeadLetter("match", "", reason, b"[]", msgspec.json.encode(body))
 
 
-def tell(receipts: list[PublishReceipt], told: dict[int, Met]) -> None:
-    """Let receipts say what their offers met."""
+def add_reach(receipts: list[PublishReceipt], reached: dict[int, OfferReach]) -> None:
+    """Let receipts say whom their offers reached."""
     for at, receipt in enumerate(receipts):
-        if receipt.seq in told:
-            receipts[at] = replace(receipt, met=told[receipt.seq])
+        if receipt.seq in reached:
+            receipts[at] = msgspec.structs.replace(receipt, met=reached[receipt.seq])

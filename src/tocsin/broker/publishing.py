@@ -12,14 +12,14 @@ arrivals, record the matches. Here they are done in this process, for brokers th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import msgspec
-import numpy as np
 
 from tocsin.broker.admission import (
     Admitted,
-    OfferAdmission,
     PublishedOffer,
     RawEvent,
     Rejected,
@@ -27,58 +27,60 @@ from tocsin.broker.admission import (
     admit_stored,
     request_hash,
 )
-from tocsin.broker.core import Core, Turn
+from tocsin.broker.core import Commit, Core
 from tocsin.broker.cursors import id_text, new_event_ids
-from tocsin.broker.outcomes import NewOffer, Outcome, outcomes_of, store_offers, store_outcomes, tell
-from tocsin.broker.receipts import PublishReceipt
-from tocsin.broker.turns import Waiting
+from tocsin.broker.deliveries import MatchedBatch, StoredNow
+from tocsin.broker.group_commit import Pending
+from tocsin.broker.outcomes import NewOffer, Outcome, add_reach, outcomes_of, store_offers, store_outcomes
+from tocsin.documents.events import PublishReceipt
 from tocsin.errors import BatchRejected, EventRejected, IdempotencyConflict, TocsinError, Violation
 from tocsin.matching.engine import Inquiry
 from tocsin.schema import Event, Schema
-from tocsin.store import events, letters
+from tocsin.store import dead_letters, events, idempotency
+from tocsin.store.dead_letters import NewDeadLetter, add_dead_letters, unmatched
 from tocsin.store.events import StoredEvent, read_events
-from tocsin.store.letters import NewDeadLetter, add_dead_letters, unmatched
-from tocsin.store.notifications import Longs, Matches, record_matches
+from tocsin.store.notifications import Matches, record_matches
 from tocsin.store.offers import documents_between
 from tocsin.store.transaction import reach
 
 Receipts = list[PublishReceipt]
 
 
-@dataclass(slots=True)
+@dataclass
 class Publish:
-    """Events to publish, judged by a version of the schema; judged again if another is in force when its turn comes."""
+    """Events to publish, judged by a version of the schema; judged again if another is in force when they are stored."""
 
     raws: Sequence[RawEvent]
-    schema: Schema
-    items: list[Admitted | Rejected]
     atomic: bool
     publisher: str
     key: str | None
-    hashed: bytes  # of what came, where there is a key
     single: bool  # one event, not a batch of one: it is refused as such
-    offers: OfferAdmission | None = None  # judges offers
+    schema: Schema | None = None  # by which it was judged
+    items: list[Admitted | Rejected] = field(default_factory=list)
+    prefetched: bool = False
 
-    @classmethod
-    def judge(
-        cls, raws: Sequence[RawEvent], schema: Schema, most_bytes: int, *,
-        atomic: bool, publisher: str, key: str | None, single: bool, offers: OfferAdmission | None = None,
-    ) -> Publish:  # fmt: skip
-        """Return the request, judged by a schema."""
-        items = admit_all(raws, schema, most_bytes, offers)
-        hashed = b"" if key is None else request_hash(raws, atomic=atomic)
-        return cls(raws, schema, items, atomic, publisher, key, hashed, single, offers)
+    @cached_property
+    def hashed(self) -> bytes:
+        """The hash of what came, where there is a key."""
+        return b"" if self.key is None else request_hash(self.raws, atomic=self.atomic)
 
-    def prefetch(self, core: Core) -> None:
-        """Let operators and programs run for the events that follow the rules, before the turn at the store."""
-        fine = [item for item in self.items if isinstance(item, Admitted)]
-        for item, known in zip(fine, core.live.matcher.prefetch([item.event for item in fine]), strict=True):
-            item.known = known
+    @property
+    def parts(self) -> Sequence[Publish]:
+        return (self,)
 
-    def judge_again(self, schema: Schema, most_bytes: int) -> None:
-        """Judge by another version of the schema."""
+    def judge(self, core: Core, schema: Schema) -> None:
+        """Judge the events by a schema, where it was not by this one."""
         if schema is not self.schema:
-            self.schema, self.items = schema, admit_all(self.raws, schema, most_bytes, self.offers)
+            self.schema, self.items = schema, admit_all(self.raws, schema, core.settings.event_bytes, core.offers)
+
+    def prepare(self, core: Core) -> None:
+        """Do what takes long before the commit: judge, and let operators and programs run for what follows the rules."""
+        self.judge(core, core.schema)
+        if core.matches_inline and not self.prefetched:
+            self.prefetched = True
+            fine = [item for item in self.items if isinstance(item, Admitted)]
+            for item, known in zip(fine, core.live.matcher.prefetch([item.event for item in fine]), strict=True):
+                item.known = known
 
     def refusal(self) -> TocsinError | None:
         """Return why none of it is published."""
@@ -90,77 +92,118 @@ class Publish:
         return EventRejected(wrong[0]) if self.single else BatchRejected(wrong)
 
 
-def run_publishes(core: Core, wake: Callable[[Longs], None], waiting: Sequence[Waiting[Publish, Receipts]]) -> None:
-    """Publish what waits, in one turn; `wake` is told the owners who have something new."""
-    owners = np.zeros(0, np.int64)
-    with core.turn() as turn:
+@dataclass(frozen=True, slots=True)
+class PublishEach:
+    """Single events in one commit, each with its own key, accepted or refused by itself."""
+
+    parts: Sequence[Publish]
+    publisher: str
+
+
+def run_publishes(
+    core: Core, matched: Callable[[MatchedBatch], None], pending: Sequence[Pending[Publish | PublishEach, Receipts]]
+) -> None:
+    """Publish what waits, in one commit; `matched` is told whom it reaches."""
+    parts = [part for one in pending for part in one.request.parts]
+    for part in parts:
+        part.prepare(core)
+    batch = None
+    with core.commit() as commit:
         stored: list[tuple[int, bytes, Admitted]] = []
         dead: list[tuple[int, NewDeadLetter]] = []
         answers: dict[tuple[str, str], tuple[bytes, Receipts]] = {}
-        ids = iter(new_event_ids(sum(len(one.request.items) for one in waiting), turn.now_us))
-        for one in waiting:
-            try:
-                one.answer = _answer(turn, core.settings.event_bytes, one.request, ids, stored, dead, answers)
-            except TocsinError as error:
-                one.error = error
-        offers = _store(turn, stored, dead, waiting)
+        ids = iter(new_event_ids(sum(len(part.items) for part in parts), commit.now_us))
+        for one in pending:
+            one.answer = []
+            for part in one.request.parts:
+                try:
+                    one.answer += _answer(core, commit, part, ids, stored, dead, answers)
+                except TocsinError as error:
+                    one.error = one.error or error
+        offers = _store(commit, stored, dead, pending)
         reach("broker.mid-publish")
-        if turn.transaction.start.matching == "inline" and stored:
-            matches, outcomes = _match(turn, stored)
-            owners = np.unique(matches.owner)
-            store_outcomes(turn.transaction, outcomes)
+        if commit.transaction.start.matching == "inline" and stored:
+            matches, outcomes = _match(commit, stored)
+            store_outcomes(commit.transaction, outcomes)
             if offers:
                 reveal = core.settings.reveal_subscribers
-                told = {one.seq: one.met(reveal=reveal) for one in outcomes if one.is_offer}
-                for receipts in (one.answer for one in waiting if one.error is None and one.answer is not None):
-                    tell(receipts, told)
-            transaction = turn.transaction
+                reached = {one.seq: one.met(reveal=reveal) for one in outcomes if one.is_offer}
+                for receipts in (*(one.answer or [] for one in pending), *(kept for _, kept in answers.values())):
+                    add_reach(receipts, reached)
+            transaction = commit.transaction
             record_matches(transaction, transaction.start.matched_through, transaction.seq, matches)
-        letters.add_answers(
-            turn.transaction,
+            batch = _batch(core, commit, matches, stored, outcomes)
+        idempotency.add_answers(
+            commit.transaction,
             [(*name, hashed, msgspec.json.encode(receipts)) for name, (hashed, receipts) in answers.items()],
         )
-    if len(owners):
-        wake(owners)
+    if batch is not None:
+        core.matched_through = batch.through
+        if len(batch.matches):
+            matched(batch)
+
+
+def _batch(
+    core: Core, commit: Commit, matches: Matches, stored: list[tuple[int, bytes, Admitted]], outcomes: list[Outcome]
+) -> MatchedBatch:
+    """Return what a commit has matched, to be pushed from memory."""
+    start = commit.transaction.start
+    if start.matched_through != core.matched_through:  # somebody else has matched since
+        core.matched_since = start.matched_through
+    return MatchedBatch(
+        start.incarnation,
+        core.matched_since,
+        commit.transaction.seq,
+        commit.now_us,
+        matches,
+        {seq: StoredNow(id, item.body) for seq, id, item in stored},
+        [block for one in outcomes for block in one.values],
+    )
 
 
 def _answer(
-    turn: Turn, most_bytes: int, request: Publish, ids: Iterator[bytes], stored: list[tuple[int, bytes, Admitted]],
+    core: Core, commit: Commit, request: Publish, ids: Iterator[bytes], stored: list[tuple[int, bytes, Admitted]],
     dead: list[tuple[int, NewDeadLetter]], answers: dict[tuple[str, str], tuple[bytes, Receipts]],
 ) -> Receipts:  # fmt: skip
     """Return the receipts of a request, and add to what is to be stored; or what was answered to its key before."""
-    request.judge_again(turn.schema, most_bytes)
+    request.judge(core, commit.schema)
     name = (request.publisher, request.key or "")
     if request.key is not None:
         before = answers.get(name)
-        if before is None and (found := letters.find_answer(turn.connection, *name)):
-            before = (found[0], msgspec.json.decode(found[1], type=list[PublishReceipt]))
+        if before is None and (found := idempotency.find_answer(commit.connection, *name)):
+            before = (found[0], _receipts(found[1]))
         if before is not None:
             if before[0] != request.hashed:
                 raise IdempotencyConflict(request.key)
             return before[1]
     if (refusal := request.refusal()) is not None:
         raise refusal
-    receipts = _number(turn, request, ids, stored, dead)
+    receipts = _number(commit, request, ids, stored, dead)
     if request.key is not None:
         answers[name] = (request.hashed, receipts)
     return receipts
 
 
+def _receipts(kept: bytes) -> Receipts:
+    """Return the receipts that were stored with a key; earlier versions did not store whether they were accepted."""
+    found: list[dict[str, Any]] = msgspec.json.decode(kept)
+    return [msgspec.convert({"accepted": one["event_id"] is not None, **one}, PublishReceipt) for one in found]
+
+
 def _number(
-    turn: Turn, request: Publish, ids: Iterator[bytes], stored: list[tuple[int, bytes, Admitted]],
+    commit: Commit, request: Publish, ids: Iterator[bytes], stored: list[tuple[int, bytes, Admitted]],
     dead: list[tuple[int, NewDeadLetter]],
 ) -> Receipts:  # fmt: skip
     """Give each event its seq and id."""
-    first = turn.transaction.draw(len(request.items))
+    first = commit.transaction.draw(len(request.items))
     receipts = []
     for seq, (item, id) in enumerate(zip(request.items, ids, strict=False), first):  # of ids there are enough for all
         if isinstance(item, Admitted):
             stored.append((seq, id, item))
-            receipts.append(PublishReceipt(seq, id_text(id)))
+            receipts.append(PublishReceipt(seq, id_text(id), accepted=True))
         else:
             dead.append((seq, _letter(request.publisher, item)))
-            receipts.append(PublishReceipt(seq, None, item.violations))
+            receipts.append(PublishReceipt(seq, None, accepted=False, violations=item.violations))
     return receipts
 
 
@@ -176,32 +219,30 @@ def violation_parts(violation: Violation) -> tuple[str, str | None, str]:
 
 
 def _store(
-    turn: Turn, stored: list[tuple[int, bytes, Admitted]], dead: list[tuple[int, NewDeadLetter]],
-    waiting: Sequence[Waiting[Publish, Receipts]],
+    commit: Commit, stored: list[tuple[int, bytes, Admitted]], dead: list[tuple[int, NewDeadLetter]],
+    pending: Sequence[Pending[Publish | PublishEach, Receipts]],
 ) -> list[NewOffer]:  # fmt: skip
     """Store events and dead letters; return the offers among them."""
-    version = turn.schema.version
-    events.add_events(turn.transaction, version, [(seq, id, item.body) for seq, id, item in stored])
-    letters.add_dead_letters(turn.transaction, dead)
+    version = commit.schema.version
+    events.add_events(commit.transaction, version, [(seq, id, item.body) for seq, id, item in stored])
+    dead_letters.add_dead_letters(commit.transaction, dead)
     found = [(seq, item.event) for seq, _, item in stored if isinstance(item.event, PublishedOffer)]
     if not found:
         return []
-    publishers = {
-        receipt.seq: one.request.publisher for one in waiting if one.error is None for receipt in one.answer or ()
-    }
+    publishers = {receipt.seq: one.request.publisher for one in pending for receipt in one.answer or ()}
     new = [NewOffer(seq, publishers[seq], event) for seq, event in found]
-    store_offers(turn, new)
+    store_offers(commit, new)
     return new
 
 
-def _match(turn: Turn, stored: list[tuple[int, bytes, Admitted]]) -> tuple[Matches, list[Outcome]]:
+def _match(commit: Commit, stored: list[tuple[int, bytes, Admitted]]) -> tuple[Matches, list[Outcome]]:
     """Return whom new events reach, and what else comes of them."""
     seqs = [seq for seq, _, _ in stored]
-    arrivals = [turn.now_us] * len(seqs)
+    arrivals = [commit.now_us] * len(seqs)
     found: list[Event] = [item.event for _, _, item in stored]
     inquiry = Inquiry({at: item.known for at, (_, _, item) in enumerate(stored) if item.known is not None})
-    matches = turn.live.match(seqs, arrivals, found, inquiry)
-    return matches, outcomes_of(turn.live, seqs, arrivals, found, matches, inquiry)
+    matches = commit.live.match(seqs, arrivals, found, inquiry)
+    return matches, outcomes_of(commit.live, seqs, arrivals, found, matches, inquiry)
 
 
 # The backlog.
@@ -214,52 +255,52 @@ def set_matching(core: Core, matching: str) -> None:
     """Let the broker ('inline') or the pipeline match from now on; a backlog is worked off before the broker does."""
     while matching == "inline" and match_some(core):
         pass
-    with core.turn() as turn:
-        transaction = turn.transaction
+    with core.commit() as commit:
+        transaction = commit.transaction
         if transaction.start.matching == matching:
             return
         if matching == "inline":  # what came in between
-            while _match_waiting(core, turn):
+            while _match_waiting(core, commit):
                 pass
         transaction.set_meta(matching=matching, matched_through=max(transaction.matched_through, 0))
 
 
 def match_some(core: Core) -> int:
     """Match the oldest events that wait; return how many there were."""
-    with core.turn() as turn:
-        if turn.transaction.start.matching == "inline":
+    with core.commit() as commit:
+        if commit.transaction.start.matching == "inline":
             return 0
-        return _match_waiting(core, turn)
+        return _match_waiting(core, commit)
 
 
-def _match_waiting(core: Core, turn: Turn) -> int:
-    transaction = turn.transaction
+def _match_waiting(core: Core, commit: Commit) -> int:
+    transaction = commit.transaction
     done = transaction.matched_through
-    waiting = read_events(turn.connection, done, _AT_A_TIME)
+    waiting = read_events(commit.connection, done, _AT_A_TIME)
     if not waiting:
         return 0
-    events, dead = _events(core, turn, waiting)
+    events, dead = _events(core, commit, waiting)
     seqs, arrivals = list(events), [each.arrival_us for each in waiting if each.seq in events]
     inquiry = Inquiry()
-    found = turn.live.match(seqs, arrivals, list(events.values()), inquiry)
-    store_outcomes(transaction, outcomes_of(turn.live, seqs, arrivals, list(events.values()), found, inquiry))
+    found = commit.live.match(seqs, arrivals, list(events.values()), inquiry)
+    store_outcomes(transaction, outcomes_of(commit.live, seqs, arrivals, list(events.values()), found, inquiry))
     if dead:
         add_dead_letters(transaction, list(enumerate(dead, transaction.draw(len(dead)))))
     record_matches(transaction, done, waiting[-1].seq, found)
     return len(waiting)
 
 
-def _events(core: Core, turn: Turn, waiting: list[StoredEvent]) -> tuple[dict[int, Event], list[NewDeadLetter]]:
+def _events(core: Core, commit: Commit, waiting: list[StoredEvent]) -> tuple[dict[int, Event], list[NewDeadLetter]]:
     """Return seq -> event, and dead letters for offers that cannot be bound any more: a program is gone."""
-    documents = documents_between(turn.connection, waiting[0].seq, waiting[-1].seq)
+    documents = documents_between(commit.connection, waiting[0].seq, waiting[-1].seq)
     events: dict[int, Event] = {}
     dead = []
     for each in waiting:
         if each.seq not in documents:
-            events[each.seq] = admit_stored(turn.schema, each.body)
+            events[each.seq] = admit_stored(commit.schema, each.body)
             continue
         try:
-            events[each.seq] = core.offers.admit_stored(documents[each.seq], turn.schema)
+            events[each.seq] = core.offers.admit_stored(documents[each.seq], commit.schema)
         except EventRejected as error:
             dead.append(unmatched(each.seq, str(error), documents[each.seq]))
     return events, dead

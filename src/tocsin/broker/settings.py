@@ -25,7 +25,7 @@ class BrokerSettings:
     expression_bytes: int = 64 << 10
     subscriptions_per_owner: int = 1_000_000
     subscription_bytes_per_owner: int = 4 << 30  # by store/subscriptions.py
-    waiting_requests: int = 10_000  # for a turn at the store; beyond it, Overloaded
+    waiting_requests: int = 20_000  # in the queue of the group commit; beyond it, Overloaded
     page: int = 1000  # notifications in one page at most
     sweep_seconds: float = 0.5
     poll_seconds: float = 1.0  # how long a listener may take to see what another process stored

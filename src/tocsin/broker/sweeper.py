@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from tocsin.broker.core import Core
 from tocsin.broker.cursors import instant
-from tocsin.broker.receipts import LeaseNotice
+from tocsin.documents.subscriptions import LeaseNotice
 from tocsin.errors import TocsinError
 from tocsin.store import retention, seals, subscriptions
 from tocsin.store.transaction import SECOND, reach
@@ -76,12 +76,12 @@ class Sweeper:
         with self._core.lock:
             if not self._core.live.leases.due(now_us):
                 return []
-        with self._core.turn() as turn:
-            due = turn.live.leases.due(turn.now_us)  # by the turn's own time, and as others have left it
+        with self._core.commit() as commit:
+            due = commit.live.leases.due(commit.now_us)  # by the commit's own time, and as others have left it
             reach("broker.mid-sweep")
             if due:
-                seq = subscriptions.end_leases(turn.transaction, due, "lease")
-                turn.end(due, seq)
+                seq = subscriptions.end_leases(commit.transaction, due, "lease")
+                commit.end(due, seq)
         return due
 
     def _save_index(self, now_us: int) -> None:
@@ -131,9 +131,9 @@ class Sweeper:
         keep_from = self._core.store.now_us() - round(self._core.settings.retention_seconds * SECOND)
         more = True
         while more and not self._stop.is_set():
-            with self._core.turn() as turn:
-                subscriptions.end_paused(turn.transaction)
-                more = retention.retain(turn.transaction, keep_from)
+            with self._core.commit() as commit:
+                subscriptions.end_paused(commit.transaction)
+                more = retention.retain(commit.transaction, keep_from)
             self._core.forget()
 
 

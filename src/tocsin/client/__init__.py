@@ -5,25 +5,12 @@
         for notification in client.listen():
             print(notification.event)
 
-calls.py      every request, described once        results.py   what comes back, typed
-client.py     does them, waiting or awaited         transport.py    server-sent events, read line by line
-transport.py    when a request is tried again         transport.py    what is refused
+calls.py      every request, described once; what comes back is in tocsin.documents
+client.py     does them, waiting or awaited
+transport.py  server-sent events, read line by line; when a request is tried again; what is raised
 """
 
 from tocsin.client.client import AsyncClient, Client
-from tocsin.client.results import Batch, Estimate, Notification, NotificationPage, Receipt, Subscribed, Subscription
 from tocsin.client.transport import ServiceRefused, ServiceUnreachable
 
-__all__ = [
-    "AsyncClient",
-    "Batch",
-    "Client",
-    "Estimate",
-    "Notification",
-    "NotificationPage",
-    "Receipt",
-    "ServiceRefused",
-    "ServiceUnreachable",
-    "Subscribed",
-    "Subscription",
-]
+__all__ = ["AsyncClient", "Client", "ServiceRefused", "ServiceUnreachable"]

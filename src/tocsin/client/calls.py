@@ -13,7 +13,27 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
-from tocsin.client import results
+from tocsin.documents.accounts import AccountView, OwnAccount, TokenView
+from tocsin.documents.events import (
+    BatchReceipt,
+    DryRunResponse,
+    NotificationExplanation,
+    NotificationPage,
+    PublishReceipt,
+    WebhookView,
+)
+from tocsin.documents.schema import ExtensionResponse, OperatorList, ProgramList
+from tocsin.documents.subscriptions import (
+    EndReceipt,
+    Estimate,
+    ExplanationView,
+    FoundOffers,
+    HeldOfferPage,
+    Plan,
+    SubscriptionPage,
+    SubscriptionReceipt,
+    SubscriptionView,
+)
 
 R = TypeVar("R")
 Expression = str | Mapping[str, Any]
@@ -21,7 +41,7 @@ Start = Literal["acknowledged", "oldest", "now"]
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Generic[R]):
+class ClientCall(Generic[R]):
     """One request, and the type of its answer."""
 
     method: str
@@ -48,16 +68,16 @@ def _query(**given: object) -> dict[str, str]:
 # --- events -----------------------------------------------------------------------------------------------------------
 
 
-def publish(event: Mapping[str, Any], *, idempotency_key: str | None = None) -> Call[results.Receipt]:
+def publish(event: Mapping[str, Any], *, idempotency_key: str | None = None) -> ClientCall[PublishReceipt]:
     """Publish an event; when this returns it is on disk, and whom it reaches will be told."""
     headers = {"idempotency-key": idempotency_key or secrets.token_hex(16)}
-    return Call("POST", "/v1/events", results.Receipt, _json(event), headers)
+    return ClientCall("POST", "/v1/events", PublishReceipt, _json(event), headers)
 
 
 def publish_all(
     events: Iterable[Mapping[str, Any] | bytes], *, atomic: bool = True, receipts: bool = True,
     idempotency_key: str | None = None,
-) -> Call[results.Batch]:  # fmt: skip
+) -> ClientCall[BatchReceipt]:  # fmt: skip
     """Publish a batch in one commit, all or none; with `atomic=False` bad events become dead letters."""
     lines = [event if isinstance(event, bytes) else _json(event) for event in events]
     headers = {
@@ -65,12 +85,12 @@ def publish_all(
         "idempotency-key": idempotency_key or secrets.token_hex(16),
     }
     query = {"atomic": str(atomic).lower(), "receipts": str(receipts).lower()}
-    return Call("POST", "/v1/events", results.Batch, b"\n".join(lines), headers, query)
+    return ClientCall("POST", "/v1/events", BatchReceipt, b"\n".join(lines), headers, query)
 
 
-def matches_of(event: Mapping[str, Any]) -> Call[dict[str, Any]]:
+def matches_of(event: Mapping[str, Any]) -> ClientCall[DryRunResponse]:
     """Return what an event would match, without publishing it."""
-    return Call("POST", "/v1/events", dict[str, Any], _json(event), query={"dry_run": "true"})
+    return ClientCall("POST", "/v1/events", DryRunResponse, _json(event), query={"dry_run": "true"})
 
 
 # --- subscriptions ----------------------------------------------------------------------------------------------------
@@ -78,7 +98,7 @@ def matches_of(event: Mapping[str, Any]) -> Call[dict[str, Any]]:
 
 def subscribe(
     expression: Expression, *, lease_seconds: float | None = None, idempotency_key: str | None = None
-) -> Call[results.Subscribed]:
+) -> ClientCall[SubscriptionReceipt]:
     """Subscribe; every event published after this returns is matched.
 
     May be repeated, and is; where the first answer was lost the second has no ticket, which is shown once. The account
@@ -86,53 +106,53 @@ def subscribe(
     """
     body = _expression(expression) | ({} if lease_seconds is None else {"lease_seconds": lease_seconds})
     headers = {"idempotency-key": idempotency_key or secrets.token_hex(16)}
-    return Call("POST", "/v1/subscriptions", results.Subscribed, _json(body), headers)
+    return ClientCall("POST", "/v1/subscriptions", SubscriptionReceipt, _json(body), headers)
 
 
-def subscription(id: int) -> Call[results.Subscription]:
+def subscription(id: int) -> ClientCall[SubscriptionView]:
     """Return one of the account's subscriptions."""
-    return Call("GET", f"/v1/subscriptions/{int(id)}", results.Subscription)
+    return ClientCall("GET", f"/v1/subscriptions/{int(id)}", SubscriptionView)
 
 
-def subscriptions(*, cursor: str | None = None, limit: int = 100) -> Call[results.SubscriptionPage]:
+def subscriptions(*, cursor: str | None = None, limit: int = 100) -> ClientCall[SubscriptionPage]:
     """Return a page of the account's live subscriptions."""
-    return Call("GET", "/v1/subscriptions", results.SubscriptionPage, query=_query(cursor=cursor, limit=limit))
+    return ClientCall("GET", "/v1/subscriptions", SubscriptionPage, query=_query(cursor=cursor, limit=limit))
 
 
 def renew(
     id: int, *, lease_seconds: float | None = None, generation: int | None = None, ticket: str | None = None
-) -> Call[results.Subscribed]:
+) -> ClientCall[SubscriptionReceipt]:
     """Renew a lease, as its owner or by its ticket; with a generation only if it was not renewed since."""
     headers = {} if ticket is None else {"tocsin-ticket": ticket}
     body = {"lease_seconds": lease_seconds, "generation": generation}
-    return Call("POST", f"/v1/subscriptions/{int(id)}/renew", results.Subscribed, _json(body), headers,
+    return ClientCall("POST", f"/v1/subscriptions/{int(id)}/renew", SubscriptionReceipt, _json(body), headers,
                 again=generation is None)  # fmt: skip
 
 
-def unsubscribe(id: int, *, ticket: str | None = None) -> Call[results.Ended]:
+def unsubscribe(id: int, *, ticket: str | None = None) -> ClientCall[EndReceipt]:
     """End a subscription; after this returns nothing more is sent for it."""
     headers = {} if ticket is None else {"tocsin-ticket": ticket}
-    return Call("DELETE", f"/v1/subscriptions/{int(id)}", results.Ended, headers=headers)
+    return ClientCall("DELETE", f"/v1/subscriptions/{int(id)}", EndReceipt, headers=headers)
 
 
-def explain(expression: Expression, event: Mapping[str, Any]) -> Call[results.Explanation]:
+def explain(expression: Expression, event: Mapping[str, Any]) -> ClientCall[ExplanationView]:
     """Return whether an event satisfies an expression, and why."""
-    return Call("POST", "/v1/drafts/explain", results.Explanation, _json({**_expression(expression), "event": event}))
+    return ClientCall("POST", "/v1/drafts/explain", ExplanationView, _json({**_expression(expression), "event": event}))
 
 
-def explain_event(subscription: int, event: Mapping[str, Any]) -> Call[results.Explanation]:
+def explain_event(subscription: int, event: Mapping[str, Any]) -> ClientCall[ExplanationView]:
     """Return why an event, or offer, would match a subscription of the account's, or not."""
-    return Call("POST", f"/v1/subscriptions/{subscription}/explain", results.Explanation, _json({"event": event}))
+    return ClientCall("POST", f"/v1/subscriptions/{subscription}/explain", ExplanationView, _json({"event": event}))
 
 
-def preview(expression: Expression, *, sample: int = 5000) -> Call[results.Estimate]:
+def preview(expression: Expression, *, sample: int = 5000) -> ClientCall[Estimate]:
     """Estimate how many events a day an expression would match."""
-    return Call("POST", "/v1/drafts/preview", results.Estimate, _json({**_expression(expression), "sample": sample}))
+    return ClientCall("POST", "/v1/drafts/preview", Estimate, _json({**_expression(expression), "sample": sample}))
 
 
-def plan(expression: Expression) -> Call[results.Plan]:
+def plan(expression: Expression) -> ClientCall[Plan]:
     """Return how an expression is understood."""
-    return Call("POST", "/v1/drafts/plan", results.Plan, _json(_expression(expression)))
+    return ClientCall("POST", "/v1/drafts/plan", Plan, _json(_expression(expression)))
 
 
 # --- notifications ----------------------------------------------------------------------------------------------------
@@ -140,76 +160,80 @@ def plan(expression: Expression) -> Call[results.Plan]:
 
 def notifications(
     *, cursor: str | None = None, limit: int = 100, consumer: str = "default", start: Start = "acknowledged"
-) -> Call[results.NotificationPage]:
+) -> ClientCall[NotificationPage]:
     """Return a page of notifications after a cursor; without one, after what the consumer has acknowledged."""
     query = _query(cursor=cursor, limit=limit, consumer=consumer, start=start)
-    return Call("GET", "/v1/notifications", results.NotificationPage, query=query)
+    return ClientCall("GET", "/v1/notifications", NotificationPage, query=query)
 
 
-def acknowledge(cursor: str, *, consumer: str = "default") -> Call[None]:
+def acknowledge(cursor: str, *, consumer: str = "default") -> ClientCall[None]:
     """Say that everything up to a cursor was taken."""
-    return Call("POST", "/v1/notifications/acknowledge", type(None), _json({"cursor": cursor, "consumer": consumer}))
+    return ClientCall(
+        "POST", "/v1/notifications/acknowledge", type(None), _json({"cursor": cursor, "consumer": consumer})
+    )
 
 
-def why(cursor: str) -> Call[dict[str, Any]]:
+def why(cursor: str) -> ClientCall[NotificationExplanation]:
     """Return a notification with the conditions of its subscription and the actual values."""
-    return Call("GET", f"/v1/notifications/{cursor}/why", dict[str, Any])
+    return ClientCall("GET", f"/v1/notifications/{cursor}/why", NotificationExplanation)
 
 
-def add_webhook(url: str, *, start: Literal["now", "oldest"] = "now") -> Call[results.Webhook]:
+def add_webhook(url: str, *, start: Literal["now", "oldest"] = "now") -> ClientCall[WebhookView]:
     """Have notifications pushed to an address; the answer has the secret that signs them."""
-    return Call("POST", "/v1/webhooks", results.Webhook, _json({"url": url, "start": start}), again=False)
+    return ClientCall("POST", "/v1/webhooks", WebhookView, _json({"url": url, "start": start}), again=False)
 
 
 # --- schema and account -----------------------------------------------------------------------------------------------
 
 
-def schema() -> Call[dict[str, Any]]:
+def schema() -> ClientCall[dict[str, Any]]:
     """Return the schema in force, as a document."""
-    return Call("GET", "/v1/schema", dict[str, Any])
+    return ClientCall("GET", "/v1/schema", dict[str, Any])
 
 
-def operators() -> Call[dict[str, Any]]:
+def operators() -> ClientCall[OperatorList]:
     """Return the operators that subscriptions may call, with their signatures and help."""
-    return Call("GET", "/v1/operators", dict[str, Any])
+    return ClientCall("GET", "/v1/operators", OperatorList)
 
 
-def programs() -> Call[dict[str, Any]]:
+def programs() -> ClientCall[ProgramList]:
     """Return the programs that offers may call, with their versions and signatures."""
-    return Call("GET", "/v1/programs", dict[str, Any])
+    return ClientCall("GET", "/v1/programs", ProgramList)
 
 
-def offers_for(text: str) -> Call[dict[str, Any]]:
+def offers_for(text: str) -> ClientCall[FoundOffers]:
     """Return the live offers that a subscription matches, with what is computed for it."""
-    return Call("POST", "/v1/offers/query", dict[str, Any], _json({"text": text}))
+    return ClientCall("POST", "/v1/offers/query", FoundOffers, _json({"text": text}))
 
 
-def offers() -> Call[dict[str, Any]]:
+def offers() -> ClientCall[HeldOfferPage]:
     """Return the live offers that the account has published."""
-    return Call("GET", "/v1/offers", dict[str, Any])
+    return ClientCall("GET", "/v1/offers", HeldOfferPage)
 
 
-def withdraw(seq: int) -> Call[None]:
+def withdraw(seq: int) -> ClientCall[None]:
     """Let no new subscription find an offer of the account's."""
-    return Call("DELETE", f"/v1/offers/{seq}", type(None))
+    return ClientCall("DELETE", f"/v1/offers/{seq}", type(None))
 
 
-def extend_schema(changes: list[dict[str, Any]], *, dry_run: bool = False) -> Call[dict[str, Any]]:
+def extend_schema(changes: list[dict[str, Any]], *, dry_run: bool = False) -> ClientCall[ExtensionResponse]:
     """Extend the schema by the four rules."""
     query = {"dry_run": str(dry_run).lower()}
-    return Call("POST", "/v1/schema/extensions", dict[str, Any], _json({"changes": changes}), query=query, again=False)
+    return ClientCall(
+        "POST", "/v1/schema/extensions", ExtensionResponse, _json({"changes": changes}), query=query, again=False
+    )
 
 
-def account() -> Call[results.Account]:
+def account() -> ClientCall[OwnAccount]:
     """Return who the client acts for."""
-    return Call("GET", "/v1/account", results.Account)
+    return ClientCall("GET", "/v1/account", OwnAccount)
 
 
-def register(name: str, password: str) -> Call[dict[str, Any]]:
+def register(name: str, password: str) -> ClientCall[AccountView]:
     """Make an account."""
-    return Call("POST", "/v1/accounts", dict[str, Any], _json({"name": name, "password": password}), again=False)
+    return ClientCall("POST", "/v1/accounts", AccountView, _json({"name": name, "password": password}), again=False)
 
 
-def new_token(name: str, *, seconds: float | None = None) -> Call[results.Token]:
+def new_token(name: str, *, seconds: float | None = None) -> ClientCall[TokenView]:
     """Make an API token for the account."""
-    return Call("POST", "/v1/tokens", results.Token, _json({"name": name, "seconds": seconds}), again=False)
+    return ClientCall("POST", "/v1/tokens", TokenView, _json({"name": name, "seconds": seconds}), again=False)

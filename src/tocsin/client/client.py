@@ -16,9 +16,9 @@ import httpx
 import msgspec
 
 from tocsin.client import calls
-from tocsin.client.calls import Call, Start
-from tocsin.client.results import Notification
+from tocsin.client.calls import ClientCall, Start
 from tocsin.client.transport import Retries, ServerEvent, ServiceRefused, ServiceUnreachable, StreamReader
+from tocsin.documents.events import Notification
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,7 +26,7 @@ _TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 _SILENCE_SECONDS = 60.0  # a stream pings more often than that
 
 
-def _waited(build: Callable[P, Call[R]]) -> Callable[Concatenate[Client, P], R]:
+def _waited(build: Callable[P, ClientCall[R]]) -> Callable[Concatenate[Client, P], R]:
     @functools.wraps(build)
     def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.do(build(*args, **kwargs))
@@ -34,7 +34,7 @@ def _waited(build: Callable[P, Call[R]]) -> Callable[Concatenate[Client, P], R]:
     return method
 
 
-def _awaited(build: Callable[P, Call[R]]) -> Callable[Concatenate[AsyncClient, P], Awaitable[R]]:
+def _awaited(build: Callable[P, ClientCall[R]]) -> Callable[Concatenate[AsyncClient, P], Awaitable[R]]:
     @functools.wraps(build)
     async def method(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return await self.do(build(*args, **kwargs))
@@ -47,12 +47,12 @@ def _options(url: str, token: str | None, more: dict[str, Any]) -> dict[str, Any
     return {"base_url": url, "headers": headers, "timeout": _TIMEOUT, "follow_redirects": False, **more}
 
 
-def _arguments(call: Call[Any]) -> dict[str, Any]:
+def _arguments(call: ClientCall[Any]) -> dict[str, Any]:
     headers = {"content-type": "application/json", **call.headers} if call.body is not None else call.headers
     return {"content": call.body, "headers": headers, "params": call.query or None}
 
 
-def _read(call: Call[R], response: httpx.Response) -> R:
+def _read(call: ClientCall[R], response: httpx.Response) -> R:
     """Return the answer; raises ServiceRefused."""
     if response.is_success:
         content = response.content or b"null"
@@ -76,13 +76,13 @@ class _Place:
         self._consumer, self._start = consumer, start
         self.cursor = cursor
 
-    def call(self) -> Call[None]:
+    def call(self) -> ClientCall[None]:
         """Return the request that goes on from here."""
         query = {"consumer": self._consumer}
         if self.cursor is None:
             query["start"] = self._start
         headers = {"accept": "text/event-stream"} | ({} if self.cursor is None else {"last-event-id": self.cursor})
-        return Call("GET", "/v1/notifications/stream", type(None), headers=headers, query=query)
+        return ClientCall("GET", "/v1/notifications/stream", type(None), headers=headers, query=query)
 
     def take(self, event: ServerEvent) -> Notification | None:
         """Return the notification of an event; raises ServiceRefused where the stream says why it ends."""
@@ -114,7 +114,7 @@ class Client:
         """Let go of the connections."""
         self._http.close()
 
-    def do(self, call: Call[R]) -> R:
+    def do(self, call: ClientCall[R]) -> R:
         """Return the answer to a request; raises ServiceRefused, ServiceUnreachable."""
         attempt = 0
         while True:
@@ -201,7 +201,7 @@ class AsyncClient:
         """Let go of the connections."""
         await self._http.aclose()
 
-    async def do(self, call: Call[R]) -> R:
+    async def do(self, call: ClientCall[R]) -> R:
         """Return the answer to a request; raises ServiceRefused, ServiceUnreachable."""
         attempt = 0
         while True:

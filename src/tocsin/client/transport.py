@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 
-from tocsin.client.calls import Call
+from tocsin.client.calls import ClientCall
 from tocsin.errors import TocsinError
 
 
@@ -93,8 +93,6 @@ class ServiceUnreachable(TocsinError):
 # When a request is tried again, and after how long.
 
 
-_SPREAD = random.Random()  # noqa: S311 - spreads load, guards nothing; of its own, as it is used in threads
-
 _UNKNOWN = (502, 503, 504)
 # Spreads load, guards nothing. Our own: what the program draws from the one that all share is not ours to change.
 _SPREAD = random.Random()  # noqa: S311
@@ -108,7 +106,7 @@ class Retries:
     first_seconds: float = 0.2
     longest_seconds: float = 20.0
 
-    def wait(self, call: Call[Any], error: Exception, attempt: int) -> float | None:
+    def wait(self, call: ClientCall[Any], error: Exception, attempt: int) -> float | None:
         """Return how long to wait before the next attempt; None: there is none."""
         if attempt >= self.attempts or not _may_repeat(call, error):
             return None
@@ -118,7 +116,7 @@ class Retries:
         return min(self.longest_seconds, max(seconds, asked or 0.0))
 
 
-def _may_repeat(call: Call[Any], error: Exception) -> bool:
+def _may_repeat(call: ClientCall[Any], error: Exception) -> bool:
     if isinstance(error, ServiceRefused):
         return error.status == 429 or (error.status in _UNKNOWN and call.again)
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout):

@@ -24,16 +24,17 @@ from sqlalchemy import select
 from tocsin.broker.admission import Admitted, OfferAdmission, PublishedOffer, Rejected, admit_all
 from tocsin.broker.cursors import id_text, new_event_ids
 from tocsin.broker.publishing import violation_parts
-from tocsin.broker.receipts import PublishReceipt
 from tocsin.broker.settings import BrokerSettings
+from tocsin.documents.events import PublishReceipt
 from tocsin.errors import EventRejected, FileError, NotSupported, SchemaError, Violation
 from tocsin.offers.program_files import ProgramsFile
 from tocsin.operators.registry import open_registry
 from tocsin.pipeline.followers import open_store
 from tocsin.pipeline.meter import BatchReport, Meter
 from tocsin.schema import Schema
-from tocsin.store import Store, Transaction, events, letters, schema_history
-from tocsin.store.letters import NewDeadLetter
+from tocsin.store import Store, Transaction, dead_letters, events, schema_history
+from tocsin.store.dead_letters import NewDeadLetter
+from tocsin.store.idempotency import add_answers
 from tocsin.store.offers import StoredOffer, add_offers
 from tocsin.store.tables import idempotency
 from tocsin.store.transaction import reach
@@ -267,15 +268,15 @@ def _store(
             if isinstance(item.event, PublishedOffer):
                 ends_us = transaction.now_us + item.event.ttl_us
                 offers.append(StoredOffer(first + at, publisher, ends_us, item.event.document))
-            receipt = PublishReceipt(first + at, id_text(id))
+            receipt = PublishReceipt(first + at, id_text(id), accepted=True)
         else:
             dead.append((first + at, _letter(publisher, item)))
-            receipt = PublishReceipt(first + at, None, item.violations)
+            receipt = PublishReceipt(first + at, None, accepted=False, violations=item.violations)
         answers.append((publisher, one.key, hashlib.sha256(one.body.encode()).digest(), msgspec.json.encode([receipt])))
     events.add_events(transaction, schema.version, good)
     add_offers(transaction, offers)
-    letters.add_dead_letters(transaction, dead)
-    letters.add_answers(transaction, answers)
+    dead_letters.add_dead_letters(transaction, dead)
+    add_answers(transaction, answers)
     return len(dead)
 
 

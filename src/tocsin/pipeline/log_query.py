@@ -24,7 +24,7 @@ from tocsin.pipeline.meter import BatchReport, Meter
 from tocsin.pipeline.store_source import StoreEventSource, StoreMatchSource
 from tocsin.pipeline.stored_matching import OUTPUT, MatchStored
 from tocsin.store import Store
-from tocsin.store.letters import NewDeadLetter, add_dead_letters
+from tocsin.store.dead_letters import NewDeadLetter, add_dead_letters
 from tocsin.store.notifications import Block, record_blocks
 from tocsin.store.offers import ValueBlock, add_values
 from tocsin.store.transaction import reach

@@ -34,7 +34,7 @@ from tocsin.pipeline.meter import Meter
 from tocsin.pipeline.stored_matching import notifications_of
 from tocsin.schema import Schema
 from tocsin.store import Store, schema_history
-from tocsin.store.letters import read_progress, set_progress
+from tocsin.store.progress import read_progress, set_progress
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -27,7 +27,7 @@ from tocsin.broker.outcomes import Outcome
 from tocsin.errors import TocsinError
 from tocsin.pipeline.followers import Follower, follower_of
 from tocsin.schema import Event
-from tocsin.store.letters import unmatched
+from tocsin.store.dead_letters import unmatched
 from tocsin.store.notifications import Matches, encode_blocks, notification_id
 from tocsin.store.offers import NOTHING_BESIDE, Beside, ValueBlock, decode_values
 from tocsin.store.transaction import reach
@@ -120,7 +120,7 @@ class BlocksStored:
                     (seqs[at], unmatched(seqs[at], reason, bodies[at].as_py().encode()))
                     for at, reason in found.reasons.items()
                 ]
-                letters += [(one.seq, letter) for one in found.outcomes for letter in one.letters()]
+                letters += [(one.seq, letter) for one in found.outcomes for letter in one.dead_letters()]
                 values = [block for one in found.outcomes for block in one.values]
                 row = {
                     "after_seq": part.column("after_seq")[:1],

@@ -19,9 +19,9 @@ from typing import Literal
 
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
+from tocsin.documents.accounts import Scope
+
 Needs = Literal["anyone", "guest", "publisher", "ticket", "member", "admin"]
-Scope = Literal["read", "publish", "subscribe", "account", "admin"]
-SCOPES: tuple[Scope, ...] = ("read", "publish", "subscribe", "account", "admin")
 UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 

@@ -20,7 +20,19 @@ from pwdlib.hashers.argon2 import Argon2Hasher
 
 from tocsin.service.identities import check_other_admin
 from tocsin.service.problems import NotFound
-from tocsin.store import Store, Transaction, accounts, audit, credentials, delivery_rules, letters, offers, webhooks
+from tocsin.store import (
+    Store,
+    Transaction,
+    accounts,
+    audit,
+    credentials,
+    dead_letters,
+    delivery_rules,
+    idempotency,
+    offers,
+    progress,
+    webhooks,
+)
 from tocsin.store.accounts import Account
 from tocsin.store.audit import Actor, Entry
 
@@ -75,7 +87,9 @@ def _remove_the_rest(turn: Transaction, account: Account) -> None:
     for offer in offers.live_offers(turn.connection, turn.now_us, publisher=account.name):
         offers.withdraw(turn, offer.seq)
     offers.forget_publisher(turn, account.name)
-    letters.remove_of(turn, account.number, account.name)
+    dead_letters.remove_of(turn, account.name)
+    idempotency.remove_of(turn, account.name)
+    progress.remove_of(turn, account.number)
     accounts.erase_account(turn, account.number)
 
 

@@ -3,12 +3,6 @@
 app = create_app(read_settings())                          # opens the broker itself
 app = create_app(ServiceSettings(), broker=broker)         # over one that is open: for tests, and for embedding
 
-The short cut: publishing goes from the edge straight to the guard and its handler.
-
-What a framework does around a handler (routing, contexts for dependencies, parameters found by reflection) costs more
-than storing an event does. A publish without parameters in its URL needs none of it. The answer is the same, and so are
-the table of access, the limits and the problems; only what is left out is quicker.
-
 Running the service: uvicorn around the app, the first admin's token, and an orderly end.
 
 On SIGTERM or SIGINT streams are ended first, since the server waits for its connections; then requests under way are
@@ -22,29 +16,24 @@ import gc
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import cached_property
 from types import FrameType
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
-from starlette.requests import Request
-from starlette.routing import BaseRoute
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
 
-from tocsin import __version__
 from tocsin.broker import Broker
 from tocsin.errors import TocsinError
 from tocsin.service import access, problems, telemetry
 from tocsin.service.edge import Edge
 from tocsin.service.identities import Identities
 from tocsin.service.limits import guarded
-from tocsin.service.openapi import describe
+from tocsin.service.openapi import openapi_document
 from tocsin.service.pipeline_watch import PipelineWatch, Watch
-from tocsin.service.principal import guard
-from tocsin.service.problems import answer_of
-from tocsin.service.routes import ROUTERS
-from tocsin.service.routes.events import take
-from tocsin.service.routes.xml import start_daemon
+from tocsin.service.routes import API_ROUTES
+from tocsin.service.routes.operations import start_daemon
 from tocsin.service.service import Service, open_broker
 from tocsin.service.settings import ServiceSettings
 from tocsin.service.telemetry import Metrics
@@ -52,38 +41,22 @@ from tocsin.service.web.history import History
 from tocsin.service.web.overlaps import Overlaps
 from tocsin.service.web.routes import RULES, page_routes
 
-PATH = "/v1/events"
+
+class ServiceApp(Starlette):
+    """The service as an ASGI app, which can say what it is."""
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """The OpenAPI document."""
+        return openapi_document(self.routes)
 
 
-class Shortcut:
-    """Stands between the edge and the app."""
-
-    def __init__(self, app: ASGIApp, routes: list[BaseRoute]) -> None:
-        self._app = app
-        self._route = next(route for route in routes if getattr(route, "path", "") == PATH)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] != PATH or scope["method"] != "POST" or scope["query_string"]:
-            await self._app(scope, receive, send)
-            return
-        scope["route"] = self._route  # by which the guard finds the rule, and the edge what to count
-        request = Request(scope, receive)
-        try:
-            response = await take(request, await guard(request))
-        except TocsinError as error:
-            response = await answer_of(request, error)
-        await response(scope, receive, send)
-
-
-# The app.
-
-
-def create_app(settings: ServiceSettings, *, broker: Broker | None = None, pipeline: Watch | None = None) -> FastAPI:
+def create_app(settings: ServiceSettings, *, broker: Broker | None = None, pipeline: Watch | None = None) -> ServiceApp:
     """Return the service as an ASGI app; `pipeline` is one that the caller runs over the same store."""
     metrics = Metrics()
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
         opened: Broker = broker if broker is not None else await asyncio.to_thread(open_broker, settings)
         service = Service(settings, opened, metrics)
         app.state.service = service
@@ -108,24 +81,11 @@ def create_app(settings: ServiceSettings, *, broker: Broker | None = None, pipel
             if broker is None:
                 await asyncio.to_thread(opened.close)
 
-    app = FastAPI(
-        title="Tocsin",
-        version=__version__,
-        summary="Who wants to know about this event?",
-        lifespan=lifespan,
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
-        redirect_slashes=False,
-    )
-    for router in ROUTERS:  # flat, so that every route is in one list, which is checked against the table
-        app.router.routes.extend(router.routes)
-    app.router.routes.extend(page_routes())
-    access.check_complete(app.routes, RULES)
-    problems.install(app)
-    describe(app)
-    app.add_middleware(Shortcut, routes=app.routes)
-    app.add_middleware(Edge, settings=settings, metrics=metrics)
+    routes = [*API_ROUTES, *page_routes()]
+    access.check_complete(routes, RULES)
+    edge = Middleware(Edge, settings=settings, metrics=metrics)
+    app = ServiceApp(routes=routes, lifespan=lifespan, middleware=[edge], exception_handlers=problems.HANDLERS)
+    app.router.redirect_slashes = False
     return app
 
 

@@ -14,9 +14,8 @@ import itertools
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
 
+import msgspec
 import structlog
 
 from tocsin.broker import Broker
@@ -25,6 +24,7 @@ from tocsin.broker.cursors import id_text
 from tocsin.broker.estimate import EventSample, Trial
 from tocsin.broker.expressions import Expression
 from tocsin.compile.analysis import conjunction_text, warnings_of
+from tocsin.documents.subscriptions import BackfilledEvent, BackfillJob, BackfillPage, Estimate, Plan
 from tocsin.errors import TocsinError
 from tocsin.language import from_json
 from tocsin.language.documents import decode
@@ -38,11 +38,11 @@ _LOOKED_AT = 20_000  # events of the log that one request looks at
 _FRESH_SECONDS = 5.0
 
 
-def plan(broker: Broker, expression: Expression) -> dict[str, Any]:
+def plan(broker: Broker, expression: Expression) -> Plan:
     """Return how an expression is understood: its text, its conjunctions, and what its author should know."""
     found = broker.prepare(expression)
     texts = [conjunction_text(one) for one in found.form.conjunctions]
-    return {"text": found.text, "warnings": warnings_of(found.form), "conjunctions": texts}
+    return Plan(found.text, list(warnings_of(found.form)), texts)
 
 
 class LogStretch:
@@ -61,13 +61,13 @@ class LogStretch:
         return admit_stored(self._schema, one.body, self._documents.get(one.seq), self._offers)
 
 
-def backfill(broker: Broker, expression: Expression, after_seq: int, limit: int) -> dict[str, Any]:
+def backfill(broker: Broker, expression: Expression, after_seq: int, limit: int) -> BackfillPage:
     """Return the stored events that an expression matches, in order, after a seq; looks at a bounded stretch of the log.
 
     `after` of the answer goes on from there; None where the end of the log was reached.
     """
     stretch = LogStretch(broker, after_seq, _LOOKED_AT)
-    items: list[dict[str, Any]] = []
+    items: list[BackfilledEvent] = []
     looked, after = 0, after_seq
     trial = Trial(broker.prepare(expression), broker.operators)
     for one in stretch.stored:
@@ -75,11 +75,11 @@ def backfill(broker: Broker, expression: Expression, after_seq: int, limit: int)
             break
         looked, after = looked + 1, one.seq
         if trial.holds(stretch.read(one)):
-            items.append({"seq": one.seq, "event_id": id_text(one.event_id), "event": read_stored(one.body)})
+            items.append(BackfilledEvent(one.seq, id_text(one.event_id), read_stored(one.body)))
             if len(items) >= limit:
                 break
     at_end = looked == len(stretch.stored) < _LOOKED_AT
-    return {"items": items, "looked_at": looked, "after": None if at_end else str(after)}
+    return BackfillPage(items, looked, None if at_end else str(after))
 
 
 def read_after(after: str | None) -> int:
@@ -99,14 +99,12 @@ class Samples:
         self._guard = threading.Lock()
         self._kept: dict[int, tuple[float, int, EventSample]] = {}
 
-    def estimate(self, expression: Expression, size: int) -> dict[str, Any]:
+    def estimate(self, expression: Expression, size: int) -> Estimate:
         """Return how many events a day an expression would match; raises a LanguageError."""
         found = self._broker.prepare(expression)
         with self._guard:
             sample = self._sample(size)
-            estimate = asdict(sample.estimate(from_json(decode(found.tree)), self._broker.operators))
-        del estimate["seconds"]
-        return estimate
+            return sample.estimate(from_json(decode(found.tree)), self._broker.operators)
 
     def _sample(self, size: int) -> EventSample:
         now, version = time.monotonic(), self._broker.schema.version
@@ -130,39 +128,16 @@ _EXAMPLES = 100
 _STRETCH = 1000  # matches taken from the log at a time
 
 
-@dataclass
-class Backfill:
-    """One job, as far as it has come."""
-
-    id: int
-    state: Literal["running", "done", "failed"] = "running"
-    looked_at: int = 0
-    matched: int = 0
-    examples: list[dict[str, Any]] = field(default_factory=list)
-    reason: str | None = None
-    task: asyncio.Task[None] | None = None
-
-    def document(self) -> dict[str, Any]:
-        """Return the job as JSON has it."""
-        return {
-            "id": self.id,
-            "state": self.state,
-            "looked_at": self.looked_at,
-            "matched": self.matched,
-            "examples": self.examples,
-            "reason": self.reason,
-        }
-
-
 class Backfills:
     """The jobs of a service."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._ids = itertools.count(1)
-        self._jobs: dict[int, dict[int, Backfill]] = {}  # by account
+        self._jobs: dict[int, dict[int, BackfillJob]] = {}  # by account
+        self._tasks: dict[int, asyncio.Task[None]] = {}  # by job
 
-    async def start(self, principal: Principal, expression: Expression) -> Backfill:
+    async def start(self, principal: Principal, expression: Expression) -> BackfillJob:
         """Begin a job; raises a LanguageError, or Throttled where the account has enough under way."""
         await asyncio.to_thread(self._broker.prepare, expression)
         jobs = self._jobs.setdefault(principal.number, {})
@@ -170,13 +145,15 @@ class Backfills:
             raise Throttled(f"{_RUNNING} backfills at a time are the most", 5.0)
         while len(jobs) >= _KEPT:
             del jobs[next(id for id, job in jobs.items() if job.state != "running")]
-        job = Backfill(next(self._ids))
-        jobs[job.id] = job
-        job.task = asyncio.create_task(self._run(job, expression), name=f"tocsin-backfill-{job.id}")
+        id = next(self._ids)
+        job = jobs[id] = BackfillJob(id, "running", 0, 0, [], None)
+        task = asyncio.create_task(self._run(jobs, job, expression), name=f"tocsin-backfill-{id}")
+        self._tasks[id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(id))
         return job
 
-    def find(self, principal: Principal, id: int) -> Backfill:
-        """Return a job of the asker; raises NotFound, also where it is another's."""
+    def find(self, principal: Principal, id: int) -> BackfillJob:
+        """Return a job of the asker, as far as it has come; raises NotFound, also where it is another's."""
         found = self._jobs.get(principal.number, {}).get(id)
         if found is None:
             raise NotFound(f"there is no backfill {id}")
@@ -184,28 +161,28 @@ class Backfills:
 
     async def settle(self) -> None:
         """Wait for what is under way."""
-        await asyncio.gather(*self._tasks(), return_exceptions=True)
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def close(self) -> None:
         """Break off what is under way."""
-        for task in self._tasks():
+        for task in self._tasks.values():
             task.cancel()
         await self.settle()
 
-    def _tasks(self) -> list[asyncio.Task[None]]:
-        return [job.task for jobs in self._jobs.values() for job in jobs.values() if job.task is not None]
-
-    async def _run(self, job: Backfill, expression: Expression) -> None:
+    async def _run(self, jobs: dict[int, BackfillJob], job: BackfillJob, expression: Expression) -> None:
         after: str | None = "0"
         try:
             while after is not None:
                 found = await asyncio.to_thread(backfill, self._broker, expression, int(after), _STRETCH)
-                job.looked_at += found["looked_at"]
-                job.matched += len(found["items"])
-                job.examples += found["items"][: _EXAMPLES - len(job.examples)]
-                after = found["after"]
+                job = jobs[job.id] = msgspec.structs.replace(
+                    job,
+                    looked_at=job.looked_at + found.looked_at,
+                    matched=job.matched + len(found.items),
+                    examples=[*job.examples, *found.items[: _EXAMPLES - len(job.examples)]],
+                )
+                after = found.after
         except TocsinError as error:
-            job.state, job.reason = "failed", str(error)[:1000]
+            jobs[job.id] = msgspec.structs.replace(job, state="failed", reason=str(error)[:1000])
             log.warning("a backfill failed", error=type(error).__name__)
         else:
-            job.state = "done"
+            jobs[job.id] = msgspec.structs.replace(job, state="done")

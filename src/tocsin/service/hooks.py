@@ -122,8 +122,12 @@ async def replay(service: Service, principal: Principal, id: int, cursor: str | 
     """Send everything after a cursor once more, in order; None: all that is kept. Raises NotFound, CursorExpired."""
     hook = await find(service, principal, id)
     if cursor is not None:
-        await asyncio.to_thread(service.push.check_cursor, cursor, principal.number)
-    at = None if cursor is None else await asyncio.to_thread(service.push.position_of, cursor, principal.number)
+        await asyncio.to_thread(service.broker.deliveries.check_cursor, cursor, principal.number)
+    at = (
+        None
+        if cursor is None
+        else await asyncio.to_thread(service.broker.deliveries.position_of, cursor, principal.number)
+    )
 
     def change(turn: Transaction) -> None:
         after = (turn.start.horizon, LAST) if at is None else (at.seq, at.subscription)

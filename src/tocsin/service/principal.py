@@ -1,6 +1,6 @@
 """Principals: who a request comes from, found by token, session or nothing, and held to the table in access.py.
 
-`guard` is the dependency that every route has. It decides in this order: is the credential good (401), did a browser's
+`guard` is what every route passes. It decides in this order: is the credential good (401), did a browser's
 page of ours send it (403), does the role suffice (401 for guests, 403 for others), has it asked too often (429).
 """
 
@@ -9,12 +9,12 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from fastapi import Depends
 from starlette.requests import HTTPConnection
 
-from tocsin.service.access import UNSAFE, Rule, Scope, rule_of, scope_of
+from tocsin.documents.accounts import Scope
+from tocsin.service.access import UNSAFE, Rule, rule_of, scope_of
 from tocsin.service.problems import Forbidden, Throttled, Unauthenticated
 from tocsin.store.audit import Actor
 
@@ -160,6 +160,3 @@ def _throttle(service: Service, connection: HTTPConnection, principal: Principal
     connection.scope["tocsin.rate"] = standing
     if not standing.granted:
         raise Throttled(f"{most} requests a minute are the most", standing.again_seconds)
-
-
-Someone = Annotated[Principal, Depends(guard)]

@@ -24,14 +24,13 @@ Refusal
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
 import structlog
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 
 from tocsin import errors
@@ -115,6 +114,10 @@ class Invalid(Refusal):
     status, name, title = 422, "invalid-request", "The request is not valid"
 
 
+class InvalidFields(Invalid):
+    """A field of the request is not what it should be; `more` says which."""
+
+
 class Throttled(Refusal):
     """Too often."""
 
@@ -164,14 +167,6 @@ PROBLEM_TITLES = {name: title for _, _, name, title in _TABLE} | {
 }
 _TITLES = {400: "Bad request", 401: "Who are you?", 403: "Not allowed", 404: "There is no such thing",
            405: "Not that method", 406: "Not in that form", 413: "Too large", 415: "Not that media type"}  # fmt: skip
-
-
-def install(app: FastAPI) -> None:
-    """Let the app answer every error with a problem."""
-    app.add_exception_handler(errors.TocsinError, answer_of)
-    app.add_exception_handler(RequestValidationError, _validation_error)
-    app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(Exception, _unforeseen)
 
 
 def problem_of(error: Exception) -> dict[str, Any]:
@@ -243,18 +238,6 @@ async def answer_of(request: Request, error: Exception) -> Response:
     return response
 
 
-async def _validation_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    found = [  # without the input: it may be a password
-        {"place": "/".join(str(part) for part in one["loc"]), "message": one["msg"]} for one in error.errors()[:100]
-    ]
-    detail = "; ".join(f"{one['place']}: {one['message']}" for one in found[:5])
-    is_json = not any(one["type"] == "json_invalid" for one in error.errors())
-    document = {"type": "/problems/invalid-request", "title": "The request is not valid",
-                "status": 422 if is_json else 400, "detail": detail, "errors": found}  # fmt: skip
-    return response_of(document, _request_id(request))
-
-
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if (refusal := request.scope.get("tocsin.refusal")) is not None:  # from the edge, while the body was read
@@ -264,6 +247,14 @@ async def _http_error(request: Request, error: Exception) -> Response:
     return response_of(document, _request_id(request), error.headers)
 
 
-async def _unforeseen(request: Request, error: Exception) -> Response:
+async def _unexpected(request: Request, error: Exception) -> Response:
     log.error("failed", exc_info=error, request_id=_request_id(request))
     return response_of(problem_of(error), _request_id(request))
+
+
+# Every error is answered with a problem.
+HANDLERS: Mapping[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
+    errors.TocsinError: answer_of,
+    HTTPException: _http_error,
+    Exception: _unexpected,
+}

@@ -1,7 +1,4 @@
-"""Publishing for requests: rates, then the broker. Single events that wait at the same time go to it together.
-
-A hop into a thread costs more than storing an event does. So single events are gathered while the store is busy, and
-the next hop takes them all along: one commit for all of them, an answer for each.
+"""Publishing for requests: rates, then the broker's queue.
 
 Reading events from requests: JSON, NDJSON, and CloudEvents 1.0 in their structured, batched and binary forms.
 
@@ -20,12 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tocsin.broker import PublishReceipt
 from tocsin.broker.admission import RawEvent
-from tocsin.broker.push_side import PushSide, Single
-from tocsin.errors import BatchRejected, EventRejected, Overloaded, TocsinError
+from tocsin.documents.events import BatchReceipt, DryRunMatches, DryRunResponse, PublishReceipt
+from tocsin.errors import BatchRejected, EventRejected
 from tocsin.schema import EVENT_TYPE, Schema
-from tocsin.service.documents import receipt_document
 from tocsin.service.principal import Principal
 from tocsin.service.problems import BadRequest, Invalid, Throttled, TooMuch, WrongMediaType
 
@@ -36,7 +31,6 @@ if TYPE_CHECKING:
 JSON, NDJSON = "application/json", "application/x-ndjson"
 CLOUDEVENT, CLOUDEVENTS = "application/cloudevents+json", "application/cloudevents-batch+json"
 MEDIA_TYPES = (JSON, NDJSON, "application/ndjson", "application/jsonl", CLOUDEVENT, CLOUDEVENTS)
-_LONGEST_KEY = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +54,9 @@ class _CloudEvent(msgspec.Struct):
     data_base64: str | None = None
 
 
-def read_events(headers: Mapping[str, str], body: bytes, schema: Schema) -> Incoming:
+def read_events(headers: Mapping[str, str], body: bytes, schema: Schema, key: str | None = None) -> Incoming:
     """Return the events of a request; raises WrongMediaType, BadRequest, Invalid."""
     kind = headers.get("content-type", JSON).split(";")[0].strip().lower()
-    key = _key(headers)
     if "ce-specversion" in headers:
         return _binary(headers, kind, body, key, schema)
     if kind == CLOUDEVENT:
@@ -80,13 +73,6 @@ def read_events(headers: Mapping[str, str], body: bytes, schema: Schema) -> Inco
             raise BadRequest("the body is empty; send an event as JSON")
         return Incoming([body], single=True, key=key)
     raise WrongMediaType(f"events are sent as one of: {', '.join(MEDIA_TYPES)}")
-
-
-def _key(headers: Mapping[str, str]) -> str | None:
-    key = headers.get("idempotency-key")
-    if key is not None and not (0 < len(key) <= _LONGEST_KEY and key.isprintable()):
-        raise Invalid(f"an Idempotency-Key has 1 to {_LONGEST_KEY} printable characters")
-    return key
 
 
 def _decode(body: bytes, wanted: Any) -> Any:
@@ -142,39 +128,29 @@ def _event(one: _CloudEvent, schema: Schema) -> dict[str, Any]:
 # Publishing for requests.
 
 
-_MOST_TOGETHER = 1000
-_MOST_WAITING = 20_000
-
-
 async def publish(
     service: Service, principal: Principal, incoming: Incoming, *, atomic: bool = True, receipts: bool = True
-) -> dict[str, Any]:
-    """Publish and return the answer's document; raises what the broker does."""
+) -> PublishReceipt | BatchReceipt:
+    """Publish and return the receipts; raises what the broker does."""
     _check(service, principal, incoming)
-    key = _own(principal, incoming.key)
+    key, broker = _own(principal, incoming.key), service.broker
     if incoming.single:
-        event = incoming.events[0]
-        if service.push.takes_long:  # each by itself: operators that one event needs keep no other waiting
-            found = await asyncio.to_thread(
-                service.broker.publish, event, idempotency_key=key, atomic=atomic, publisher=principal.name
-            )
-        else:
-            found = await service.line.publish(event, key, principal.name, atomic=atomic)
+        found = await broker.publish_soon(
+            incoming.events[0], idempotency_key=key, atomic=atomic, publisher=principal.name
+        )
         service.metrics.published.inc(found.accepted)
-        return receipt_document(found)
+        return found
     if incoming.keys is not None:
         keys = [_own(principal, one) or "" for one in incoming.keys]
-        many = await asyncio.to_thread(service.push.publish_keyed, incoming.events, keys, principal.name, atomic=atomic)
+        many = await asyncio.to_thread(broker.publish_keyed, incoming.events, keys, principal.name, atomic=atomic)
     else:
         many = await asyncio.to_thread(
-            service.broker.publish, list(incoming.events), idempotency_key=key, atomic=atomic, publisher=principal.name
+            broker.publish, list(incoming.events), idempotency_key=key, atomic=atomic, publisher=principal.name
         )
     accepted = sum(one.accepted for one in many)
     service.metrics.published.inc(accepted)
-    document: dict[str, Any] = {"accepted": accepted, "rejected": len(many) - accepted}
-    if many:
-        document |= {"first_seq": many[0].seq, "last_seq": many[-1].seq}
-    return document | {"items": [receipt_document(one) for one in many]} if receipts else document
+    first, last = (many[0].seq, many[-1].seq) if many else (None, None)
+    return BatchReceipt(accepted, len(many) - accepted, first, last, tuple(many) if receipts else ())
 
 
 def _own(principal: Principal, key: str | None) -> str | None:
@@ -184,7 +160,7 @@ def _own(principal: Principal, key: str | None) -> str | None:
     return f"guest {hashlib.sha256(f'{principal.address} {key}'.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-async def try_out(service: Service, principal: Principal, incoming: Incoming) -> dict[str, Any]:
+async def try_out(service: Service, principal: Principal, incoming: Incoming) -> DryRunResponse:
     """Return what events would match if they were published now: which of the asker's own, and maybe how many in all.
 
     Whoever is told how many of others' subscriptions match can find their thresholds by bisection, and leave no trace.
@@ -196,61 +172,20 @@ async def try_out(service: Service, principal: Principal, incoming: Incoming) ->
         raise EventRejected(wrong[0]) if incoming.single else BatchRejected(wrong)
     told = service.settings.reveal_counts or principal.role == "admin"
     items = [
-        {
-            "matches": len(one.reached) if told else None,
-            "yours": [reached.subscription for reached in one.reached if reached.owner == principal.name],
-        }
+        DryRunMatches(
+            len(one.reached) if told else None,
+            [reached.subscription for reached in one.reached if reached.owner == principal.name],
+        )
         for one in found
     ]
-    return {"dry_run": True, "items": items}
+    return DryRunResponse(dry_run=True, items=items)
 
 
 def _check(service: Service, principal: Principal, incoming: Incoming) -> None:
     most = service.settings.events_per_minute
-    if len(incoming.events) > service.push.settings.batch_events:
-        raise TooMuch(f"a batch of {len(incoming.events)} events; {service.push.settings.batch_events} is the most")
+    if len(incoming.events) > service.broker.settings.batch_events:
+        raise TooMuch(f"a batch of {len(incoming.events)} events; {service.broker.settings.batch_events} is the most")
     allowed = principal.quotas.get("events_per_minute", most)
     standing = service.events.take(principal.name or principal.address, len(incoming.events), allowed)
     if not standing.granted:
         raise Throttled(f"{allowed} events a minute are the most", standing.again_seconds)
-
-
-class PublishLine:
-    """Single events that wait for the store, taken there together."""
-
-    def __init__(self, push: PushSide) -> None:
-        self._push = push
-        self._waiting: list[tuple[Single, asyncio.Future[PublishReceipt]]] = []
-        self._busy = 0
-
-    async def publish(self, event: RawEvent, key: str | None, publisher: str, *, atomic: bool) -> PublishReceipt:
-        """Return the receipt of one event, when it is on disk."""
-        if len(self._waiting) >= _MOST_WAITING:
-            raise Overloaded(f"{len(self._waiting)} events wait for the store already; try again later")
-        future: asyncio.Future[PublishReceipt] = asyncio.get_running_loop().create_future()
-        self._waiting.append(((event, key, publisher, atomic), future))
-        if not self._busy:
-            self._next()
-        return await future
-
-    def _next(self) -> None:
-        taken, self._waiting = self._waiting[:_MOST_TOGETHER], self._waiting[_MOST_TOGETHER:]
-        self._busy = len(taken)
-        hop = asyncio.get_running_loop().run_in_executor(None, self._push.publish_each, [one for one, _ in taken])
-        hop.add_done_callback(lambda done: self._answer(done, [future for _, future in taken]))
-
-    def _answer(
-        self, done: asyncio.Future[list[PublishReceipt | TocsinError]], futures: list[asyncio.Future[PublishReceipt]]
-    ) -> None:
-        self._busy = 0
-        if self._waiting:
-            self._next()
-        error = done.exception()
-        answers: list[Any] = [error] * len(futures) if error is not None else done.result()
-        for future, answer in zip(futures, answers, strict=True):
-            if future.cancelled():
-                continue
-            if isinstance(answer, BaseException):
-                future.set_exception(answer)
-            else:
-                future.set_result(answer)

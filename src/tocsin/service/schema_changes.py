@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from tocsin.broker import Broker
+from tocsin.documents.schema import Extension, ExtensionResponse
 from tocsin.errors import BadDefinition
 from tocsin.schema import Schema, TypeAttribute
 from tocsin.schema.document import domain_from, to_document
-from tocsin.service.models.schema import AddAttribute, AddDomain, AddEventType, ExtendEventType, Extension
 from tocsin.service.problems import Stale
 from tocsin.store.subscriptions import leases_since
 
@@ -22,30 +23,27 @@ _SHOWN = 100
 def apply_changes(schema: Schema, changes: Sequence[Extension]) -> Schema:
     """Return the schema with all changes; raises a SchemaError."""
     for change in changes:
-        match change:
-            case AddDomain():
-                spec = dict(change.add_domain)
-                name = spec.pop("name", None)
-                if not isinstance(name, str):
-                    raise BadDefinition('add_domain: give it a name: {"name": "money", "kind": "numeric"}')
-                schema = schema.add_domain(domain_from(name, spec, "add_domain"))
-            case AddAttribute():
-                schema = schema.add_attribute(change.add_attribute.name, change.add_attribute.domain)
-            case ExtendEventType():
-                body = change.extend_event_type
-                schema = schema.extend_event_type(body.event_type, body.attribute, multiple=body.multiple)
-            case AddEventType():
-                entries = [
-                    TypeAttribute(one.attribute, one.mandatory, one.multiple)
-                    for one in change.add_event_type.attributes
-                ]
-                schema = schema.add_event_type(change.add_event_type.name, entries)
+        if change.add_domain is not UNSET:
+            spec = dict(change.add_domain)
+            name = spec.pop("name", None)
+            if not isinstance(name, str):
+                raise BadDefinition('add_domain: give it a name: {"name": "money", "kind": "numeric"}')
+            schema = schema.add_domain(domain_from(name, spec, "add_domain"))
+        elif change.add_attribute is not UNSET:
+            schema = schema.add_attribute(change.add_attribute.name, change.add_attribute.domain)
+        elif change.extend_event_type is not UNSET:
+            extended = change.extend_event_type
+            schema = schema.extend_event_type(extended.event_type, extended.attribute, multiple=extended.multiple)
+        elif change.add_event_type is not UNSET:
+            new = change.add_event_type
+            entries = [TypeAttribute(one.attribute, one.mandatory, one.multiple) for one in new.attributes]
+            schema = schema.add_event_type(new.name, entries)
     return schema
 
 
 def extend(
     broker: Broker, changes: Sequence[Extension], words: str, expected: int | None, *, dry_run: bool
-) -> dict[str, Any]:
+) -> ExtensionResponse:
     """Put the extended schema in force and return it; a dry run returns it with whom it would affect."""
 
     def change(schema: Schema) -> Schema:
@@ -55,15 +53,11 @@ def extend(
 
     if not dry_run:
         extended = broker.extend_schema(change, words=words)
-        return {"version": extended.version, "dry_run": False, "schema": to_document(extended)}
+        return ExtensionResponse(extended.version, dry_run=False, schema=dict(to_document(extended)))
     before = broker.schema
     extended = replace(change(before), version=before.version + 1)
-    return {
-        "version": extended.version,
-        "dry_run": True,
-        "affected": affected(broker, before, extended),
-        "schema": to_document(extended),
-    }
+    found = affected(broker, before, extended)
+    return ExtensionResponse(extended.version, dry_run=True, schema=dict(to_document(extended)), affected=found)
 
 
 def affected(broker: Broker, before: Schema, after: Schema) -> dict[str, Any]:

@@ -16,13 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 import structlog
 
 from tocsin.broker import Broker, BrokerSettings
-from tocsin.broker.push_side import PushSide
 from tocsin.errors import TocsinError
 from tocsin.schema import Schema
 from tocsin.service.drafts import Backfills, Samples
 from tocsin.service.identities import Identities
 from tocsin.service.limits import Buckets
-from tocsin.service.publishing import PublishLine
 from tocsin.service.push.courier import Courier
 from tocsin.service.push.hub import Hub
 from tocsin.service.settings import ServiceSettings
@@ -72,18 +70,16 @@ class Service:
 
     def __init__(self, settings: ServiceSettings, broker: Broker, metrics: Metrics) -> None:
         self.settings, self.broker, self.metrics = settings, broker, metrics
-        self.push = PushSide(broker)
         metrics.registry.register(OperatorFigures(broker.operators.runner))
         self.identities = Identities(broker.store, settings)
         self.readiness = Readiness(broker.store)
         self.requests = Buckets()
         self.events = Buckets()
-        self.line = PublishLine(self.push)
         self.samples = Samples(broker)
         self.backfills = Backfills(broker)
-        self.hub = Hub(self.push, metrics, settings.poll_seconds)
-        self.courier = Courier(self.push, settings, metrics)
-        self.hub.tell(self.courier.wake)
+        self.hub = Hub(broker, metrics, settings.poll_seconds)
+        self.courier = Courier(broker, settings, metrics)
+        self.hub.on_stored(self.courier.wake)
         self.stopping = False
         self._loop = asyncio.get_running_loop()
 

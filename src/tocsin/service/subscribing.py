@@ -1,19 +1,21 @@
-"""Subscriptions for requests: what handlers and pages call. Everything is looked up under its owner's name."""
+"""Subscriptions and their notifications for requests: what handlers and pages call.
+
+Everything is looked up under its owner's name.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from tocsin.broker import EndReceipt, SubscriptionReceipt, SubscriptionView
 from tocsin.broker.expressions import Expression
-from tocsin.errors import ExpressionsRejected, LeaseEnded, StaleRenewal, TocsinError, WrongTicket
+from tocsin.documents.events import DeliveryRule, Notification
+from tocsin.documents.subscriptions import EndReceipt, SubscriptionReceipt, SubscriptionView
+from tocsin.errors import BadCursor, ExpressionsRejected, LeaseEnded, StaleRenewal, TocsinError, WrongTicket
 from tocsin.language.documents import decode
 from tocsin.service.principal import Principal
-from tocsin.service.problems import Invalid, Throttled, TooMuch, problem_of
-from tocsin.service.push.desk import DeliveryRule
+from tocsin.service.problems import Invalid, NotFound, Throttled, TooMuch, problem_of
 from tocsin.store import delivery_rules
-from tocsin.store.delivery_rules import StoredRule
 
 if TYPE_CHECKING:
     from tocsin.service.service import Service
@@ -144,8 +146,7 @@ async def delivery_rule(service: Service, principal: Principal, id: int) -> Deli
 
     def look() -> DeliveryRule:
         with service.broker.store.read() as connection:
-            kept = delivery_rules.find_rules(connection, [id]).get(id)
-        return DeliveryRule() if kept is None else DeliveryRule(kept.digest, kept.most_per_hour)  # type: ignore[arg-type]
+            return delivery_rules.find_rules(connection, [id]).get(id, DeliveryRule())
 
     return await asyncio.to_thread(look)
 
@@ -155,7 +156,31 @@ async def set_delivery_rule(service: Service, principal: Principal, id: int, rul
     await find(service, principal, id)
 
     def change() -> None:
-        with service.broker.store.write() as turn:
-            delivery_rules.set_rule(turn, StoredRule(id, rule.digest, rule.most_per_hour))
+        with service.broker.store.write() as transaction:
+            delivery_rules.set_rule(transaction, id, rule)
 
     await asyncio.to_thread(change)
+
+
+async def first_cursor(service: Service, principal: Principal, cursor: str | None, start: str) -> str | None:
+    """Return where to begin; None: after what the consumer has acknowledged. Raises BadCursor, CursorExpired."""
+    if cursor is not None:
+        await asyncio.to_thread(service.broker.deliveries.check_cursor, cursor, principal.number)
+        return cursor
+    if start == "oldest":
+        return await asyncio.to_thread(service.broker.oldest_cursor)
+    return await asyncio.to_thread(service.broker.deliveries.newest_cursor) if start == "now" else None
+
+
+def notification_and_text(service: Service, principal: Principal, cursor: str) -> tuple[Notification, str]:
+    """Return the notification that a cursor comes from, and its subscription's text.
+
+    Raises NotFound where it is not one of the asker's: another's looks the same as none.
+    """
+    try:
+        found = service.broker.deliveries.notification_at(principal.name, principal.number, cursor)
+    except BadCursor:
+        found = None
+    if found is None:
+        raise NotFound("there is no notification at that cursor")
+    return found, service.broker.subscription(found.subscription, owner=principal.name).text

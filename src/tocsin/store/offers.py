@@ -33,7 +33,7 @@ class StoredOffer:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldBeside:
+class NewBeside:
     """What one subscription is told beside the event: the values computed for it, and those of its variables."""
 
     subscription: int
@@ -107,9 +107,9 @@ def forget_publisher(transaction: Transaction, publisher: str) -> None:
     transaction.connection.execute(update(offers).where(offers.c.publisher == publisher).values(publisher=""))
 
 
-def encode_values(seq: int, told: Iterable[ToldBeside]) -> list[ValueBlock]:
+def encode_values(seq: int, told: Iterable[NewBeside]) -> list[ValueBlock]:
     """Return what subscriptions are told beside an event as the rows that hold it."""
-    by_bucket: dict[int, list[ToldBeside]] = {}
+    by_bucket: dict[int, list[NewBeside]] = {}
     for one in told:
         by_bucket.setdefault(one.owner % BUCKETS, []).append(one)
     rows = []

@@ -12,7 +12,17 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, delete, select
 
-from tocsin.store import deliveries, events, letters, notifications, offers, seals, subscriptions
+from tocsin.store import (
+    dead_letters,
+    deliveries,
+    events,
+    idempotency,
+    notifications,
+    offers,
+    progress,
+    seals,
+    subscriptions,
+)
 from tocsin.store.tables import lease_notices, leases
 from tocsin.store.transaction import Transaction
 
@@ -54,14 +64,15 @@ STEP = 20_000  # seqs removed in one transaction: others wait no longer than tha
 def retain(transaction: Transaction, keep_from_us: int) -> bool:
     """Remove what arrived before a time and everybody is done with; return whether there is more to remove."""
     connection = transaction.connection
-    old = min(events.last_before(connection, keep_from_us), letters.low_water(connection))
+    old = min(events.last_before(connection, keep_from_us), progress.low_water(connection))
     if old <= transaction.start.horizon:
         return False
     first = events.read_events(connection, transaction.start.horizon, 1)
     through = min(old, (first[0].seq if first else old) + STEP)
     events.remove_through(transaction, through)
     notifications.remove_through(transaction, through)
-    letters.remove_through(transaction, through)
+    dead_letters.remove_through(transaction, through)
+    idempotency.remove_through(transaction, through)
     deliveries.remove_through(transaction, through)
     offers.remove_through(transaction, through)
     subscriptions.remove_ended(transaction, through)

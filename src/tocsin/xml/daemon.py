@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from tocsin.broker import Broker
 from tocsin.xml.handle import answer
 from tocsin.xml.reading import LOGIN, MAX_ELEMENTS, root_of
-from tocsin.xml.replies import GUEST, Principal, XmlRefused, XmlReply, accepted, refused, rejected
+from tocsin.xml.replies import GUEST, XmlPrincipal, XmlRefused, XmlReply, accepted, refused, rejected
 from tocsin.xml.safe_xml import MAX_BYTES, MAX_DEPTH, Element
 
 _IN_TAG = re.compile(rb"""[>"'\[]""")
@@ -172,7 +172,7 @@ class Framer:
 
 
 log = logging.getLogger(__name__)
-Authenticate = Callable[[str, str, str], Awaitable[Principal | None]]  # username, password, address
+Authenticate = Callable[[str, str, str], Awaitable[XmlPrincipal | None]]  # username, password, address
 
 _READ_BYTES = 64 << 10
 _LINGER_BYTES = 8 << 20
@@ -198,7 +198,7 @@ async def serve_xml(
     host: str = "127.0.0.1",
     port: int = 0,
     *,
-    guest: Principal = GUEST,
+    guest: XmlPrincipal = GUEST,
     authenticate: Authenticate | None = None,
     trust_usernames: bool = False,
     limits: DaemonLimits | None = None,
@@ -229,7 +229,7 @@ class XmlDaemon:
     def __init__(
         self,
         broker: Broker,
-        guest: Principal,
+        guest: XmlPrincipal,
         authenticate: Authenticate | None,
         trust_usernames: bool,
         limits: DaemonLimits,
@@ -301,7 +301,7 @@ class XmlDaemon:
             return refused(429, "quota", f"your address has {most} connections, the most at a time")
         return None
 
-    async def work(self, root: Element, principal: Principal) -> XmlReply:
+    async def work(self, root: Element, principal: XmlPrincipal) -> XmlReply:
         """Return the reply to a request, made by one of the threads."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, answer, root, self.broker, principal)
@@ -387,10 +387,10 @@ class Connection:
             log.exception("an XML request failed")
             return rejected(refused(500, "internal", "something went wrong here; the request may not have been done"))
 
-    def _principal_for(self, root: Element) -> Principal:
+    def _principal_for(self, root: Element) -> XmlPrincipal:
         username = root.get("username")
         if self.daemon.trust_usernames and self._principal.account is None and root.tag == "PUBLISH_SUB" and username:
-            return Principal(username, self._principal.roles | {"member"})
+            return XmlPrincipal(username, self._principal.roles | {"member"})
         return self._principal
 
     async def _log_in(self, root: Element) -> XmlReply:

@@ -9,7 +9,7 @@ from tocsin.broker import Broker
 from tocsin.errors import BadDefinition, TocsinError, shown
 from tocsin.schema import Schema
 from tocsin.xml.reading import LOGIN, READ_SCHEMA, expression_of, in_full, read, root_of
-from tocsin.xml.replies import Principal, Right, XmlRefused, XmlReply, accepted, refusal_of, refused, rejected
+from tocsin.xml.replies import Right, XmlPrincipal, XmlRefused, XmlReply, accepted, refusal_of, refused, rejected
 from tocsin.xml.requests import (
     AddAttribute,
     AddDomain,
@@ -38,7 +38,7 @@ _DENIED: dict[Right, str] = {
 }
 
 
-def handle(body: bytes, broker: Broker, principal: Principal, *, idempotency_key: str | None = None) -> XmlReply:
+def handle(body: bytes, broker: Broker, principal: XmlPrincipal, *, idempotency_key: str | None = None) -> XmlReply:
     """Return the reply to a request in XML; what was asked is done, and durable, if the reply says so.
 
     Blocks while the broker writes: call it in a thread from asyncio. With an idempotency key an event that is sent
@@ -51,7 +51,7 @@ def handle(body: bytes, broker: Broker, principal: Principal, *, idempotency_key
     return answer(root, broker, principal, idempotency_key=idempotency_key)
 
 
-def answer(root: Element, broker: Broker, principal: Principal, *, idempotency_key: str | None = None) -> XmlReply:
+def answer(root: Element, broker: Broker, principal: XmlPrincipal, *, idempotency_key: str | None = None) -> XmlReply:
     """Return the reply to a request whose document was read."""
     kind = str(root.tag)
     try:
@@ -77,7 +77,7 @@ def answer(root: Element, broker: Broker, principal: Principal, *, idempotency_k
         return rejected(refusal_of(error), kind if len(kind) <= 100 else None)
 
 
-def _check_right(principal: Principal, right: Right) -> None:
+def _check_right(principal: XmlPrincipal, right: Right) -> None:
     if principal.may(right) and (principal.account is not None or right != "subscribe"):
         return
     if principal.account is None:
@@ -94,7 +94,9 @@ def _schema(root: Element, broker: Broker) -> XmlReply:
 # --- events and subscriptions -----------------------------------------------------------------------------------------
 
 
-def _publish(request: PublishEvent, broker: Broker, schema: Schema, principal: Principal, key: str | None) -> XmlReply:
+def _publish(
+    request: PublishEvent, broker: Broker, schema: Schema, principal: XmlPrincipal, key: str | None
+) -> XmlReply:
     """Publish an event. Its contact is delivered where its event types have an attribute of that name."""
     event = request.event
     notes: tuple[str, ...] = ()
@@ -107,7 +109,7 @@ def _publish(request: PublishEvent, broker: Broker, schema: Schema, principal: P
     return accepted("PUBLISH_EVENT", id=receipt.event_id, seq=receipt.seq, notes=notes)
 
 
-def _subscribe(request: PublishSubscription, broker: Broker, principal: Principal) -> XmlReply:
+def _subscribe(request: PublishSubscription, broker: Broker, principal: XmlPrincipal) -> XmlReply:
     owner = principal.account or ""
     if request.username is not None and request.username != owner:
         raise refused(403, "forbidden", f"username is {shown(request.username)}, and you are {shown(owner)}")

@@ -230,7 +230,7 @@ RIGHTS_OF: dict[str, frozenset[Right]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Principal:
+class XmlPrincipal:
     """An account, by its name, or a guest (None), with the roles that it has. A role that is not known gives no right."""
 
     account: str | None = None
@@ -241,4 +241,4 @@ class Principal:
         return any(right in RIGHTS_OF.get(role, ()) for role in self.roles)
 
 
-GUEST = Principal()
+GUEST = XmlPrincipal()

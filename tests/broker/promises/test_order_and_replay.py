@@ -32,7 +32,7 @@ def test_notifications_come_in_order_of_seq_and_cursors_resume_without_gap_or_re
                 found += [(one.seq, one.subscription) for one in page]
                 cursor, more = page.cursor, page.more
             assert found == expected
-        middle = broker.notifications("ada", limit=4).notifications[-1]
+        middle = broker.notifications("ada", limit=4).items[-1]
         rest = broker.notifications("ada", cursor=middle.cursor)
         assert [(one.seq, one.subscription) for one in rest] == expected[4:]
         new = broker.publish(car(1))
@@ -45,7 +45,7 @@ def test_acknowledged_notifications_do_not_come_again_and_acknowledging_never_go
         broker.publish([car(1), car(2), car(3)])
         page = broker.notifications("ada", limit=2)
         broker.acknowledge("ada", page.cursor)
-        broker.acknowledge("ada", page.notifications[0].cursor)
+        broker.acknowledge("ada", page.items[0].cursor)
     with open_broker(place) as broker:
         assert [one.event["price"] for one in broker.notifications("ada")] == [3]
         assert len(broker.notifications("ada", consumer="another device")) == 3

@@ -87,7 +87,7 @@ def test_callback_that_fails_is_tried_again_with_the_same_id_then_becomes_a_dead
         assert len({id for id, _ in seen}) == 2
         (letter,) = broker.dead_letters()
         assert (letter.kind, "no ones" in letter.reason) == ("delivery", True)
-        wait_until(lambda: not broker.notifications("ada").notifications)  # acknowledged
+        wait_until(lambda: not broker.notifications("ada").items)  # acknowledged
 
 
 def test_callback_goes_on_after_the_store_failed_for_a_while(place: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,15 +41,15 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 import httpcore
+import msgspec
 import structlog
 from standardwebhooks.webhooks import Webhook as Signer
 
-from tocsin.broker import Notification
-from tocsin.broker.push_side import PushSide
+from tocsin.broker import Broker
+from tocsin.documents.events import Notification
 from tocsin.errors import TocsinError
-from tocsin.service.documents import notification_document, to_json
 from tocsin.service.push.addresses import UnsafeAddress, VettedNetwork, check_url
-from tocsin.service.push.desk import Desk, LaneDue, Outcome
+from tocsin.service.push.due import Attempt, DueDeliveries, LaneDue
 from tocsin.service.settings import ServiceSettings
 from tocsin.service.telemetry import Metrics
 from tocsin.store.webhooks import Webhook
@@ -148,14 +148,17 @@ def new_secret() -> str:
 
 def message_of(notifications: Sequence[Notification], secret: str, now: datetime, *, digest: bool) -> Message:
     """Return what is sent for notifications of one subscription."""
+    data: object
     if digest:
-        listed = [notification_document(one) for one in notifications[:MOST_IN_DIGEST]]
+        listed = list(notifications[:MOST_IN_DIGEST])
         data = {"subscription": notifications[0].subscription, "count": len(notifications), "notifications": listed}
         joined = ",".join(one.id for one in notifications)
         id = f"digest_{hashlib.sha256(joined.encode()).hexdigest()[:32]}"
     else:
-        data, id = notification_document(notifications[0]), notifications[0].id
-    body = to_json({"type": "tocsin.digest" if digest else "tocsin.notification", "timestamp": now, "data": data})
+        data, id = notifications[0], notifications[0].id
+    body = msgspec.json.encode(
+        {"type": "tocsin.digest" if digest else "tocsin.notification", "timestamp": now, "data": data}
+    )
     return sign(id, body, secret, now)
 
 
@@ -185,17 +188,17 @@ _REDIRECT, _GONE = range(300, 400), 410
 class Courier:
     """Delivers for all webhooks of a store, in one event loop."""
 
-    def __init__(self, push: PushSide, settings: ServiceSettings, metrics: Metrics) -> None:
-        self.desk = Desk(push, settings)
+    def __init__(self, broker: Broker, settings: ServiceSettings, metrics: Metrics) -> None:
+        self.due = DueDeliveries(broker, settings)
         self._settings, self._metrics = settings, metrics
-        self._bell = asyncio.Event()
-        self._bell.set()
+        self._woken = asyncio.Event()
+        self._woken.set()
         self._new: set[int] | None = None  # accounts with new notifications; None: look at all
         self.breakers = Breakers(settings.webhook_first_retry_seconds)
         self._busy: dict[tuple[int, int], asyncio.Task[None]] = {}  # by webhook and lane
         self._in_account: Counter[int] = Counter()
         self._in_webhook: Counter[int] = Counter()
-        self._sending: dict[int, set[asyncio.Task[Outcome]]] = {}  # by subscription
+        self._sending: dict[int, set[asyncio.Task[Attempt]]] = {}  # by subscription
         self._running: asyncio.Task[None] | None = None
         self._pool = httpcore.AsyncConnectionPool(
             max_connections=_AT_A_TIME + 50, keepalive_expiry=30, retries=0,
@@ -212,7 +215,7 @@ class Courier:
             self._new = None
         elif self._new is not None:
             self._new.update(owners)
-        self._bell.set()
+        self._woken.set()
 
     async def close(self) -> None:
         """Stop; what is on its way is broken off, and is sent again after the next start."""
@@ -240,22 +243,22 @@ class Courier:
     async def _run(self) -> None:
         while True:
             try:
-                self._bell.clear()
+                self._woken.clear()
                 accounts, self._new = self._new, set()
-                await asyncio.to_thread(self.desk.make_out, accounts)
+                await asyncio.to_thread(self.due.make_out, accounts)
                 started = await self._start_due()
-                wait = 0.0 if started else await asyncio.to_thread(self.desk.seconds_to_next, _LONGEST_WAIT)
+                wait = 0.0 if started else await asyncio.to_thread(self.due.seconds_to_next, _LONGEST_WAIT)
                 wait = self.breakers.seconds_to_next(wait)
             except TocsinError as error:  # the store may be back the next time
                 log.warning("webhooks wait", error=str(error))
                 self._new, wait = None, 1.0
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(wait, 0.005)):
-                    await self._bell.wait()
+                    await self._woken.wait()
 
     async def _start_due(self) -> int:
         """Start delivering every lane that has something due, as far as there is room; return how many."""
-        due = await asyncio.to_thread(self.desk.due, self._resting(), frozenset(self._busy))
+        due = await asyncio.to_thread(self.due.due, self._resting(), frozenset(self._busy))
         started = 0
         for one in due:
             if self._has_room(one.webhook) and self.breakers.start(one.webhook.id):
@@ -285,7 +288,7 @@ class Courier:
         self.breakers.ended(key[0])
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("delivering failed", webhook=key[0], error=repr(error))
-        self._bell.set()
+        self._woken.set()
 
     async def _deliver(self, due: LaneDue) -> None:
         """Send what is due in one lane, in order; stop at the first failure, so that order is kept."""
@@ -293,7 +296,7 @@ class Courier:
         for items in due.messages:
             notifications = [item.notification for item in items if item.notification is not None]
             if not notifications:
-                outcome = Outcome("dropped")
+                outcome = Attempt("dropped")
             else:
                 outcome = await self._send(hook.url, hook.secret, notifications, digest=items[0].is_digest)
             self._metrics.deliveries.labels(outcome.kind).inc()
@@ -303,11 +306,11 @@ class Courier:
             elif outcome.kind == "failed":
                 down = self.breakers.failed(hook.id)
             sent = [item.delivery for item in items]
-            await _finish(asyncio.to_thread(self.desk.record, hook, sent, outcome, down=down))
+            await _finish(asyncio.to_thread(self.due.record, hook, sent, outcome, down=down))
             if outcome.kind in ("failed", "gone"):
                 return
 
-    async def _send(self, url: str, secret: str, notifications: Sequence[Notification], *, digest: bool) -> Outcome:
+    async def _send(self, url: str, secret: str, notifications: Sequence[Notification], *, digest: bool) -> Attempt:
         message = message_of(notifications, secret, datetime.now(UTC), digest=digest)
         task = asyncio.create_task(self._post(url, message))
         subscriptions = {one.subscription for one in notifications}
@@ -318,14 +321,14 @@ class Courier:
         except asyncio.CancelledError:
             if not task.cancelled() or (current := asyncio.current_task()) is None or current.cancelling():
                 raise
-            return Outcome("dropped")  # its subscription has ended meanwhile
+            return Attempt("dropped")  # its subscription has ended meanwhile
         finally:
             for one in subscriptions:
                 self._sending[one].discard(task)
                 if not self._sending[one]:
                     del self._sending[one]
 
-    async def _post(self, url: str, message: Message) -> Outcome:
+    async def _post(self, url: str, message: Message) -> Attempt:
         """Make one attempt. Redirects are not followed: they could lead inwards."""
         seconds = self._settings.webhook_seconds
         try:
@@ -337,11 +340,11 @@ class Courier:
                 ) as response:  # fmt: skip
                     return _outcome(response.status, dict(response.headers))
         except UnsafeAddress as error:
-            return Outcome("failed", error.detail)
+            return Attempt("failed", error.detail)
         except TimeoutError:
-            return Outcome("failed", f"no answer within {seconds:g} seconds")
+            return Attempt("failed", f"no answer within {seconds:g} seconds")
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError) as error:
-            return Outcome("failed", f"the connection failed: {type(error).__name__}")
+            return Attempt("failed", f"the connection failed: {type(error).__name__}")
 
 
 async def _finish(work: Coroutine[Any, Any, None]) -> None:
@@ -354,13 +357,13 @@ async def _finish(work: Coroutine[Any, Any, None]) -> None:
         raise
 
 
-def _outcome(status: int, headers: dict[bytes, bytes]) -> Outcome:
+def _outcome(status: int, headers: dict[bytes, bytes]) -> Attempt:
     if 200 <= status < 300:
-        return Outcome("delivered")
+        return Attempt("delivered")
     if status == _GONE:
-        return Outcome("gone", "the receiver answered 410: it wants nothing more")
+        return Attempt("gone", "the receiver answered 410: it wants nothing more")
     if status in _REDIRECT:
-        return Outcome("failed", f"the receiver answered {status}; redirects are not followed")
+        return Attempt("failed", f"the receiver answered {status}; redirects are not followed")
     asked = next((value for name, value in headers.items() if name.lower() == b"retry-after"), b"")
     seconds = float(asked) if asked.isdigit() and len(asked) < 8 else None
-    return Outcome("failed", f"the receiver answered {status}", seconds)
+    return Attempt("failed", f"the receiver answered {status}", seconds)

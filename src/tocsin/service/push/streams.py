@@ -28,9 +28,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from tocsin.broker import Notification
+from tocsin.documents.events import Notification
 from tocsin.errors import CursorExpired, TocsinError
-from tocsin.service.documents import notification_document, notification_json, to_json
 from tocsin.service.principal import Principal
 from tocsin.service.problems import problem_of
 from tocsin.service.push.hub import Reader
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 
 
 MEDIA_TYPE = "text/event-stream"
+to_json = msgspec.json.Encoder().encode
 _HEADERS = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
@@ -52,7 +52,7 @@ def frame(notification: Notification) -> bytes:
     """Return a notification as an event. JSON has no raw line ends, so nothing in it can end the frame."""
     return b"id: %s\nevent: notification\ndata: %s\n\n" % (
         notification.cursor.encode(),
-        notification_json(notification),
+        to_json(notification),
     )
 
 
@@ -77,7 +77,7 @@ class EventStream(Response):
         principal = self._principal
         reader = hub.attach(principal.name, principal.number, self._cursor, self._consumer)
         gone: asyncio.Future[Any] = asyncio.ensure_future(_gone(receive))
-        gone.add_done_callback(lambda _: reader.bell.set())
+        gone.add_done_callback(lambda _: reader.woken.set())
         try:
             async with asyncio.timeout(settings.stalled_seconds) as patience:
                 await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS]})
@@ -144,7 +144,7 @@ async def serve(service: Service, socket: WebSocket, principal: Principal, curso
     await socket.accept()
     reader = service.hub.attach(principal.name, principal.number, cursor, consumer)
     listening = asyncio.create_task(_listen(service, socket, principal, consumer))
-    listening.add_done_callback(lambda _: reader.bell.set())
+    listening.add_done_callback(lambda _: reader.woken.set())
     try:
         async with asyncio.timeout(None) as patience:
             await _send_all(service, socket, principal, reader, listening, patience)
@@ -185,8 +185,7 @@ async def _send_all(
             if reader.wanted(notification):
                 patience.reschedule(loop.time() + settings.stalled_seconds)
                 reader.sending = notification.subscription
-                document = {"type": "notification", **notification_document(notification)}
-                await socket.send_text(to_json(document).decode())
+                await socket.send_text('{"type":"notification",' + to_json(notification).decode()[1:])
                 reader.sending = None
                 service.metrics.pushed.labels("websocket").inc()
 

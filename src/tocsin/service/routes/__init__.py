@@ -1,34 +1,20 @@
-"""The routes, a module a resource. Every router has the guard (principal.py), and every route a row in access.py."""
+"""The routes of the API, by resource: each passes the guard (principal.py), and has a row in access.py."""
 
-from fastapi import APIRouter
+from starlette.routing import BaseRoute
 
-from tocsin.service.routes import (
-    accounts,
-    dead_letters,
-    drafts,
-    events,
-    notifications,
-    offers,
-    operations,
-    operators,
-    schema,
-    subscriptions,
-    webhooks,
-    xml,
-)
+from tocsin.service.routes import accounts, events, operations, schema, subscriptions, webhooks
 
 # Those that are asked most come first: routes are tried in order.
-ROUTERS: tuple[APIRouter, ...] = (
-    events.router,
-    notifications.router,
-    subscriptions.router,
-    operations.router,
-    schema.router,
-    operators.router,
-    offers.router,
-    drafts.router,
-    webhooks.router,
-    dead_letters.router,
-    accounts.router,
-    xml.router,
-)
+API_ROUTES: list[BaseRoute] = [
+    *events.routes.routes,
+    *events.notification_routes.routes,
+    *subscriptions.routes.routes,
+    *operations.routes.routes,
+    *schema.routes.routes,
+    *subscriptions.offer_routes.routes,
+    *subscriptions.draft_routes.routes,
+    *webhooks.routes.routes,
+    *events.dead_letter_routes.routes,
+    *accounts.routes.routes,
+    *operations.xml_routes.routes,
+]

@@ -6,201 +6,218 @@ import asyncio
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import Path, Query, Request
+import msgspec
+from msgspec import Meta
+from starlette.requests import Request
 from starlette.responses import Response
 
 from tocsin.broker.cursors import instant
-from tocsin.service import account_upkeep
-from tocsin.service.access import SCOPES
-from tocsin.service.documents import json_response
-from tocsin.service.models.accounts import (
+from tocsin.documents import StoredInt
+from tocsin.documents.accounts import (
+    SCOPES,
     AccountChange,
-    AccountsTold,
-    AccountTold,
-    AskerTold,
-    AuditTold,
-    Farewell,
+    AccountDeletion,
+    AccountPage,
+    AccountView,
+    AuditEntry,
+    AuditPage,
     Login,
+    LoginResponse,
+    OwnAccount,
     PasswordChange,
     Registration,
-    SessionsTold,
-    SessionTold,
+    SessionList,
+    SessionView,
+    TokenList,
     TokenRequest,
-    TokensTold,
-    TokenTold,
+    TokenView,
 )
-from tocsin.service.principal import DEVICE_COOKIE, SESSION_COOKIE, Someone, service_of
+from tocsin.service import account_upkeep
+from tocsin.service.identities import LoggedIn
+from tocsin.service.principal import DEVICE_COOKIE, SESSION_COOKIE, Principal, service_of
 from tocsin.service.problems import BadRequest
-from tocsin.service.routes.router import guarded, set_cookies
+from tocsin.service.routes.events import Limit
+from tocsin.service.routing import Routes, json_response
+from tocsin.service.service import Service
 from tocsin.store.accounts import Account
 from tocsin.store.audit import Entry
 from tocsin.store.credentials import Credential
 
-router = guarded("accounts")
-Before = Annotated[int | None, Query(ge=0, lt=2**63)]
-Limit = Annotated[int, Query(ge=1, le=1000)]
+routes = Routes("accounts")
+_YEAR_SECONDS = 366 * 86400
+_ONLY_ADMIN = {409: "It is the only admin's"}
 
 
-@router.post(
-    "/v1/accounts", summary="Register", status_code=201, response_model=AccountTold,
-    responses={403: {"description": "The operator makes accounts here"}, 409: {"description": "The name is taken"}},
+@routes.on(
+    "POST", "/v1/accounts", "Register", status=201, answer=AccountView,
+    responses={403: "The operator makes accounts here", 409: "The name is taken"},
 )  # fmt: skip
-async def register(request: Request, body: Registration, principal: Someone) -> Response:
+async def register(request: Request, body: Registration, principal: Principal) -> object:
     """Make an account of a member."""
     by_admin = principal.role == "admin" and principal.way == "token"
     identities = service_of(request).identities
-    account = await identities.register(body.name, body.password, _address(request), by_admin=by_admin)
-    return json_response(_account(account), 201)
+    return _account(await identities.register(body.name, body.password, _address(request), by_admin=by_admin))
 
 
-@router.post("/v1/sessions", summary="Log in", status_code=201, response_model=SessionTold,
-             responses={401: {"description": "The name or the password is not right"}})  # fmt: skip
+@routes.on(
+    "POST", "/v1/sessions", "Log in", status=201, answer=LoginResponse,
+    responses={401: "The name or the password is not right"},
+)  # fmt: skip
 async def log_in(request: Request, body: Login) -> Response:
     """Begin a session: a cookie for browsers. Requests that change something carry csrf_token in X-CSRF-Token."""
     service = service_of(request)
     before = request.cookies.get(SESSION_COOKIE)
     device = request.cookies.get(DEVICE_COOKIE)
     found = await service.identities.log_in(body.name, body.password, _address(request), before, device)
-    document = {"name": found.principal.name, "role": found.principal.role, "csrf_token": found.csrf,
-                "expires": found.expires}  # fmt: skip
-    response = json_response(document, 201)
+    begun = LoginResponse(found.principal.name, found.principal.role, found.csrf, found.expires)
+    response = json_response(begun, 201)
     set_cookies(service, response, found)
     return response
 
 
-@router.delete("/v1/sessions/current", summary="Log out", status_code=204,
-               responses={400: {"description": "Not with a session"}})  # fmt: skip
-async def log_out(request: Request, principal: Someone) -> Response:
+def set_cookies(service: Service, response: Response, found: LoggedIn) -> None:
+    """Give a browser its session, and what lets it be wrong more often the next time."""
+    device = service.identities.device_of(found.principal.name)
+    for name, value, seconds in (
+        (SESSION_COOKIE, found.secret, found.max_age_seconds),
+        (DEVICE_COOKIE, device, _YEAR_SECONDS),
+    ):
+        response.set_cookie(
+            name,
+            value,
+            max_age=seconds,
+            httponly=True,
+            samesite="lax",
+            secure=service.settings.secure_cookies,
+            path="/",
+        )
+
+
+@routes.on("DELETE", "/v1/sessions/current", "Log out", status=204, responses={400: "Not with a session"})
+async def log_out(request: Request, principal: Principal) -> Response:
     """End the session by which this request came."""
     if principal.way != "session":
         raise BadRequest("this request came with a token, not with a session; revoke the token instead")
     await service_of(request).identities.log_out(principal)
+    return _without_session()
+
+
+def _without_session() -> Response:
     response = Response(status_code=204)
     response.delete_cookie(SESSION_COOKIE, path="/")
     return response
 
 
-@router.get("/v1/account", summary="Who am I?", response_model=AskerTold)
-async def read(request: Request, principal: Someone) -> Response:
+@routes.on("GET", "/v1/account", "Who am I?", answer=OwnAccount)
+async def read(request: Request, principal: Principal) -> object:
     """Return the account by whose credential this request came, and what it uses; with a session, its CSRF token."""
-    used = await asyncio.to_thread(service_of(request).push.usage_of, principal.number)
-    document: dict[str, Any] = {"name": principal.name, "role": principal.role, "quotas": dict(principal.quotas),
-                                "used": used}  # fmt: skip
-    return json_response(document | {"csrf_token": principal.csrf} if principal.way == "session" else document)
+    used = await asyncio.to_thread(service_of(request).broker.usage_of, principal.number)
+    csrf = principal.csrf if principal.way == "session" else None
+    return OwnAccount(principal.name, principal.role, dict(principal.quotas), used, csrf)
 
 
-@router.put("/v1/account/password", summary="Set another password", status_code=204)
-async def change_password(request: Request, body: PasswordChange, principal: Someone) -> Response:
+@routes.on("PUT", "/v1/account/password", "Set another password", status=204)
+async def change_password(request: Request, body: PasswordChange, principal: Principal) -> None:
     """Set another password; all sessions and API tokens of the account end, or its sessions only (keep_tokens)."""
     identities = service_of(request).identities
     await identities.change_password(principal, body.old, body.new, keep_tokens=body.keep_tokens)
-    return Response(status_code=204)
 
 
-@router.delete("/v1/account", summary="Delete your account", status_code=204,
-               responses={409: {"description": "It is the only admin's"}})  # fmt: skip
-async def leave(request: Request, body: Farewell, principal: Someone) -> Response:
+@routes.on("DELETE", "/v1/account", "Delete your account", status=204, responses=_ONLY_ADMIN)
+async def leave(request: Request, body: AccountDeletion, principal: Principal) -> Response:
     """Delete the account with its subscriptions, webhooks, credentials and dead letters; needs the password."""
     service = service_of(request)
     await service.identities.check_own_password(principal, body.password)
     await account_upkeep.delete_account(service, principal.name, principal.actor)
-    response = Response(status_code=204)
-    response.delete_cookie(SESSION_COOKIE, path="/")
-    return response
+    return _without_session()
 
 
-@router.get("/v1/account/audit", summary="What was done with your account", response_model=AuditTold)
-async def read_own_audit(request: Request, principal: Someone, cursor: Before = None, limit: Limit = 100) -> Response:
+@routes.on("GET", "/v1/account/audit", "What was done with your account", answer=AuditPage)
+async def read_own_audit(
+    request: Request, principal: Principal, cursor: StoredInt | None = None, limit: Limit = 100
+) -> object:
     """Return who did what with the account and its credentials, the newest first."""
-    return json_response(_audit(await service_of(request).identities.audit_of(principal.number, cursor, limit), limit))
+    return _audit(await service_of(request).identities.audit_of(principal.number, cursor, limit), limit)
 
 
-@router.get("/v1/audit", summary="What was done", response_model=AuditTold)
-async def read_audit(request: Request, cursor: Before = None, limit: Limit = 100) -> Response:
+@routes.on("GET", "/v1/audit", "What was done", answer=AuditPage)
+async def read_audit(request: Request, cursor: StoredInt | None = None, limit: Limit = 100) -> object:
     """Return who did what with accounts, credentials, webhooks and the schema, the newest first."""
-    return json_response(_audit(await service_of(request).identities.audit_of(None, cursor, limit), limit))
+    return _audit(await service_of(request).identities.audit_of(None, cursor, limit), limit)
 
 
-@router.get("/v1/sessions", summary="Your sessions", response_model=SessionsTold)
-async def read_sessions(request: Request, principal: Someone) -> Response:
+@routes.on("GET", "/v1/sessions", "Your sessions", answer=SessionList)
+async def read_sessions(request: Request, principal: Principal) -> object:
     """Return the browsers that are logged in."""
     found = await service_of(request).identities.sessions_of(principal)
-    items = [_credential(one) | {"address": one.address, "current": one.id == principal.credential_id} for one in found]
-    return json_response({"items": items})
+    current = principal.credential_id
+    return SessionList(
+        [SessionView(**_credential(one), address=one.address, current=one.id == current) for one in found]
+    )
 
 
-@router.delete("/v1/sessions/{id}", summary="End a session", status_code=204)
-async def end_session(request: Request, id: Annotated[int, Path(ge=0, lt=2**63)], principal: Someone) -> Response:
+@routes.on("DELETE", "/v1/sessions/{id}", "End a session", status=204)
+async def end_session(request: Request, id: StoredInt, principal: Principal) -> None:
     """Log a browser out."""
     await service_of(request).identities.end_session(principal, id)
-    return Response(status_code=204)
 
 
-@router.get("/v1/tokens", summary="Your API tokens", response_model=TokensTold)
-async def read_tokens(request: Request, principal: Someone) -> Response:
+@routes.on("GET", "/v1/tokens", "Your API tokens", answer=TokenList)
+async def read_tokens(request: Request, principal: Principal) -> object:
     """Return them, without their secrets."""
-    found = await service_of(request).identities.tokens_of(principal)
-    return json_response({"items": [_token(one) for one in found]})
+    return TokenList([_token(one) for one in await service_of(request).identities.tokens_of(principal)])
 
 
-@router.post("/v1/tokens", summary="Make an API token", status_code=201, response_model=TokenTold,
-             responses={409: {"description": "The account has too many"}})  # fmt: skip
-async def create_token(request: Request, body: TokenRequest, principal: Someone) -> Response:
+@routes.on(
+    "POST", "/v1/tokens", "Make an API token", status=201, answer=TokenView, responses={409: "The account has too many"}
+)
+async def create_token(request: Request, body: TokenRequest, principal: Principal) -> object:
     """Make a token for a program; it is shown once. Made by another token, it lives no longer and may do no more."""
     made = await service_of(request).identities.new_token(principal, body.name, body.seconds, body.scopes)
-    return json_response(_token(made.token) | {"token": made.secret}, 201)
+    return _token(made.token, made.secret)
 
 
-@router.delete("/v1/tokens/{id}", summary="Revoke an API token", status_code=204)
-async def revoke(request: Request, id: Annotated[int, Path(ge=0, lt=2**63)], principal: Someone) -> Response:
+@routes.on("DELETE", "/v1/tokens/{id}", "Revoke an API token", status=204)
+async def revoke(request: Request, id: StoredInt, principal: Principal) -> None:
     """Revoke a token; it is not good from now on, and neither are the sessions and tokens that were got by it."""
     await service_of(request).identities.revoke(principal, id)
-    return Response(status_code=204)
 
 
-@router.get("/v1/accounts", summary="All accounts", response_model=AccountsTold)
-async def read_all(
-    request: Request,
-    cursor: Annotated[str, Query(max_length=200)] = "",
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-) -> Response:
+@routes.on("GET", "/v1/accounts", "All accounts", answer=AccountPage)
+async def read_all(request: Request, cursor: Annotated[str, Meta(max_length=200)] = "", limit: Limit = 100) -> object:
     """Return a page of accounts by name."""
     found = await service_of(request).identities.list_accounts(cursor, limit)
-    following = found[-1].name if len(found) == limit else None
-    return json_response({"items": [_account(one) for one in found], "cursor": following})
+    return AccountPage([_account(one) for one in found], found[-1].name if len(found) == limit else None)
 
 
-@router.patch("/v1/accounts/{name}", summary="Change an account", response_model=AccountTold,
-              responses={409: {"description": "It is the only admin's"}})  # fmt: skip
-async def change(request: Request, name: str, body: AccountChange, principal: Someone) -> Response:
+@routes.on("PATCH", "/v1/accounts/{name}", "Change an account", answer=AccountView, responses=_ONLY_ADMIN)
+async def change(request: Request, name: str, body: AccountChange, principal: Principal) -> object:
     """Set the role, the quotas, or whether it is disabled."""
-    quotas = None if body.quotas is None else body.quotas.model_dump(exclude_none=True)
+    quotas = None if body.quotas is None else msgspec.to_builtins(body.quotas)
     changed = await service_of(request).identities.change_account(
         name, role=body.role, disabled=body.disabled, quotas=quotas, actor=principal.actor
     )
-    return json_response(_account(changed))
+    return _account(changed)
 
 
-@router.delete("/v1/accounts/{name}", summary="Delete an account", status_code=204,
-               responses={409: {"description": "It is the only admin's"}})  # fmt: skip
-async def remove(request: Request, name: str, principal: Someone) -> Response:
+@routes.on("DELETE", "/v1/accounts/{name}", "Delete an account", status=204, responses=_ONLY_ADMIN)
+async def remove(request: Request, name: str, principal: Principal) -> None:
     """Delete an account with its subscriptions, webhooks, credentials and dead letters."""
     await account_upkeep.delete_account(service_of(request), name, principal.actor)
-    return Response(status_code=204)
 
 
 def _address(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-def _account(account: Account) -> dict[str, Any]:
-    return {"name": account.name, "role": account.role, "created": instant(account.created_us),
-            "disabled": account.disabled_us is not None, "quotas": dict(account.quotas)}  # fmt: skip
+def _account(account: Account) -> AccountView:
+    created, disabled = instant(account.created_us), account.disabled_us is not None
+    return AccountView(account.name, account.role, created, disabled, dict(account.quotas))
 
 
-def _token(token: Credential) -> dict[str, Any]:
+def _token(token: Credential, secret: str | None = None) -> TokenView:
     scopes = SCOPES if token.scopes is None else sorted(token.scopes)
-    return _credential(token) | {"name": token.name, "scopes": list(scopes)}
+    return TokenView(**_credential(token), name=token.name, scopes=list(scopes), token=secret)
 
 
 def _credential(one: Credential) -> dict[str, Any]:
@@ -212,10 +229,9 @@ def _instant(time_us: int | None) -> datetime | None:
     return None if time_us is None else instant(time_us)
 
 
-def _audit(found: list[Entry], limit: int) -> dict[str, Any]:
+def _audit(found: list[Entry], limit: int) -> AuditPage:
     items = [
-        {"id": one.id, "at": instant(one.at_us), "who": one.who, "credential": one.credential, "address": one.address,
-         "action": one.action, "subject": one.subject}
+        AuditEntry(one.id, instant(one.at_us), one.who, one.credential, one.address, one.action, one.subject)
         for one in found
-    ]  # fmt: skip
-    return {"items": items, "cursor": found[-1].id if len(found) == limit else None}
+    ]
+    return AuditPage(items, found[-1].id if len(found) == limit else None)

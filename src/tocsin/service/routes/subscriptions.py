@@ -1,153 +1,151 @@
-"""Subscriptions: create, list, read, renew, end; how they are delivered, and how they are understood."""
+"""Subscriptions: create, list, read, renew, end; how they are delivered and understood.
+
+Drafts: what one would do before it is one. Offers: the live ones that a subscription would match.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import Header, Path, Query, Request
+import msgspec
+from msgspec import Meta
+from starlette.requests import Request
 from starlette.responses import Response
 
-from tocsin.broker import SubscriptionReceipt
-from tocsin.errors import LeaseEnded
-from tocsin.service import drafts, subscribing
-from tocsin.service.documents import json_response, subscribed_document, subscription_document
-from tocsin.service.models.base import LeaseSeconds
-from tocsin.service.models.subscriptions import (
-    DeliveryRuleBody,
-    DryPlanTold,
-    EndedTold,
+from tocsin.documents import LeaseSeconds, StoredInt
+from tocsin.documents.events import DeliveryRule
+from tocsin.documents.schema import ProgramList, ProgramView
+from tocsin.documents.subscriptions import (
+    BackfillJob,
+    BackfillPage,
+    DraftBackfillRequest,
+    DraftExplainRequest,
+    DraftPreviewRequest,
+    EndReceipt,
+    Estimate,
     ExplainRequest,
-    ExplanationTold,
-    Expression,
-    NewSubscription,
-    PlanTold,
-    Renewal,
-    SubscribedManyTold,
-    SubscribedTold,
-    SubscriptionsTold,
-    SubscriptionTold,
+    ExplanationView,
+    ExpressionRequest,
+    FoundOffers,
+    HeldOfferPage,
+    OfferQuery,
+    Plan,
+    RenewalRequest,
+    SubscriptionPage,
+    SubscriptionReceipt,
+    SubscriptionReceipts,
+    SubscriptionRequest,
+    SubscriptionView,
 )
-from tocsin.service.principal import TICKET_HEADER, Someone, service_of
-from tocsin.service.problems import BadRequest, WrongMediaType
+from tocsin.errors import LeaseEnded, UnknownOffer
+from tocsin.offers.program_files import program_view
+from tocsin.service import drafts, subscribing
+from tocsin.service.principal import Principal, service_of
+from tocsin.service.problems import NotFound, WrongMediaType
 from tocsin.service.publishing import NDJSON
-from tocsin.service.push.desk import DeliveryRule
-from tocsin.service.routes.router import etag, expected, guarded
+from tocsin.service.routes.events import Limit, ListCursor, read_cursor
+from tocsin.service.routing import Routes, etag, expected, json_response
 
-router = guarded("subscriptions")
-Id = Annotated[int, Path(ge=0, lt=2**63)]
-Ticket = Annotated[str | None, Header(alias=TICKET_HEADER, max_length=200)]
-Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=150, pattern="^[!-~]+$")]
-IfMatch = Annotated[str | None, Header(alias="If-Match", max_length=50)]
-_USED: dict[int | str, dict[str, Any]] = {409: {"description": "The Idempotency-Key was used with something else"}}
-_GONE: dict[int | str, dict[str, Any]] = {410: {"description": "The subscription is over"}}
-_STALE: dict[int | str, dict[str, Any]] = {412: {"description": "It has changed since"}}
+routes = Routes("subscriptions")
+Ticket = Annotated[str, Meta(max_length=200)] | None
+Key = Annotated[str, Meta(min_length=1, max_length=150, pattern="^[!-~]+$")] | None
+IfMatch = Annotated[str, Meta(max_length=50)] | None
+_USED = {409: "The Idempotency-Key was used with something else"}
+_GONE = {410: "The subscription is over"}
+_STALE = {412: "It has changed since"}
 
 
-@router.post(
-    "/v1/subscriptions", summary="Subscribe", status_code=201, response_model=SubscribedTold,
-    responses={200: {"description": "A dry run: how the expression is understood; nothing was stored",
-                     "model": DryPlanTold}, **_USED},
+@routes.on(
+    "POST", "/v1/subscriptions", "Subscribe", status=201, answer=SubscriptionReceipt,
+    responses={200: ("A dry run: how the expression is understood; nothing was stored", Plan), **_USED},
 )  # fmt: skip
 async def create(
-    request: Request, body: NewSubscription, principal: Someone, dry_run: bool = Query(False), key: Key = None
-) -> Response:
+    request: Request, body: SubscriptionRequest, principal: Principal, dry_run: bool = False, key: Key = None
+) -> object:
     """Store a subscription; every event published after the answer is matched against it. The ticket is shown once.
 
     With an Idempotency-Key a retry is answered as before, without the ticket.
     """
     service = service_of(request)
     if dry_run:
-        return json_response({"dry_run": True, **await asyncio.to_thread(drafts.plan, service.broker, body.document())})
-    receipt = await subscribing.subscribe(service, principal, body.document(), body.lease_seconds, key)
+        plan = await asyncio.to_thread(drafts.plan, service.broker, body.expression())
+        return json_response(msgspec.structs.replace(plan, dry_run=True))
+    receipt = await subscribing.subscribe(service, principal, body.expression(), body.lease_seconds, key)
     headers = {"location": f"/v1/subscriptions/{receipt.id}", "etag": etag(receipt.generation)}
-    return json_response(subscribed_document(receipt), 201, headers)
+    return json_response(receipt, 201, headers)
 
 
-@router.post(
-    "/v1/subscriptions/bulk", summary="Subscribe many times, all or none", status_code=201,
-    response_model=SubscribedManyTold,
-    openapi_extra={"requestBody": {"required": True, "content": {NDJSON: {"schema": {"type": "string"}}}}},
-    responses={415: {"description": "Not NDJSON"}, **_USED},
+@routes.on(
+    "POST", "/v1/subscriptions/bulk", "Subscribe many times, all or none", status=201, answer=SubscriptionReceipts,
+    body={NDJSON: {"type": "string"}}, responses={415: "Not NDJSON", **_USED},
 )  # fmt: skip
 async def create_many(
-    request: Request,
-    principal: Someone,
-    lease_seconds: Annotated[LeaseSeconds | None, Query()] = None,
-    key: Key = None,
-) -> Response:
+    request: Request, principal: Principal, lease_seconds: LeaseSeconds | None = None, key: Key = None
+) -> object:
     """Store a subscription a line, in one commit: {"text": …}, {"where": …} or {"predicates": …}."""
     if "json" not in request.headers.get("content-type", NDJSON):
         raise WrongMediaType(f"subscriptions are sent one a line, as {NDJSON}")
     documents = subscribing.read_bulk(await request.body())
     receipts = await subscribing.subscribe_bulk(service_of(request), principal, documents, lease_seconds, key)
-    return json_response({"items": [subscribed_document(one) for one in receipts]}, 201)
+    return SubscriptionReceipts(receipts)
 
 
-@router.get("/v1/subscriptions", summary="Your live subscriptions", response_model=SubscriptionsTold)
+@routes.on("GET", "/v1/subscriptions", "Your live subscriptions", answer=SubscriptionPage)
 async def read_all(
-    request: Request,
-    principal: Someone,
-    cursor: Annotated[str | None, Query(max_length=40)] = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-) -> Response:
+    request: Request, principal: Principal, cursor: ListCursor | None = None, limit: Limit = 100
+) -> object:
     """Return a page; `cursor` of the answer leads to the next, None at the end."""
-    after = read_cursor(cursor)
     broker = service_of(request).broker
-    found = await asyncio.to_thread(broker.subscriptions, principal.name, after=after, limit=limit)
-    following = f"s{found[-1].id}" if len(found) == limit else None
-    return json_response({"items": [subscription_document(one) for one in found], "cursor": following})
+    found = await asyncio.to_thread(broker.subscriptions, principal.name, after=read_cursor(cursor), limit=limit)
+    return SubscriptionPage(found, f"s{found[-1].id}" if len(found) == limit else None)
 
 
-@router.get("/v1/subscriptions/{id}", summary="One of your subscriptions", response_model=SubscriptionTold)
-async def read(request: Request, id: Id, principal: Someone) -> Response:
+@routes.on("GET", "/v1/subscriptions/{id}", "One of your subscriptions", answer=SubscriptionView)
+async def read(request: Request, id: StoredInt, principal: Principal) -> Response:
     """Return a subscription; its ETag is its lease's generation."""
     found = await subscribing.find(service_of(request), principal, id)
-    return json_response(subscription_document(found), headers={"etag": etag(found.generation)})
+    return json_response(found, headers={"etag": etag(found.generation)})
 
 
-@router.delete("/v1/subscriptions/{id}", summary="Unsubscribe", response_model=EndedTold)
-async def remove(request: Request, id: Id, principal: Someone, ticket: Ticket = None) -> Response:
+@routes.on("DELETE", "/v1/subscriptions/{id}", "Unsubscribe", answer=EndReceipt)
+async def remove(request: Request, id: StoredInt, principal: Principal, ticket: Ticket = None) -> object:
     """End a subscription, as its owner or by its ticket; after the answer nothing more is sent for it."""
-    ended = await subscribing.unsubscribe(service_of(request), principal, id, ticket=ticket)
-    return json_response({"id": ended.id, "seq": ended.seq})
+    return await subscribing.unsubscribe(service_of(request), principal, id, ticket=ticket)
 
 
-@router.put("/v1/subscriptions/{id}", summary="Ask for something else", response_model=SubscribedTold, responses=_GONE)
-async def replace(request: Request, id: Id, body: Expression, principal: Someone) -> Response:
+@routes.on("PUT", "/v1/subscriptions/{id}", "Ask for something else", answer=SubscriptionReceipt, responses=_GONE)
+async def replace(request: Request, id: StoredInt, body: ExpressionRequest, principal: Principal) -> Response:
     """Replace what a subscription asks for, from now on; its id, ticket and lease stay."""
-    return _changed(await subscribing.replace(service_of(request), principal, id, body.document()))
+    return _changed(await subscribing.replace(service_of(request), principal, id, body.expression()))
 
 
-@router.post("/v1/subscriptions/{id}/pause", summary="Pause", response_model=SubscribedTold, responses=_GONE)
-async def pause(request: Request, id: Id, principal: Someone) -> Response:
+@routes.on("POST", "/v1/subscriptions/{id}/pause", "Pause", answer=SubscriptionReceipt, responses=_GONE)
+async def pause(request: Request, id: StoredInt, principal: Principal) -> Response:
     """Match nothing until it is resumed; the lease runs on."""
     return _changed(await subscribing.pause(service_of(request), principal, id))
 
 
-@router.post("/v1/subscriptions/{id}/resume", summary="Resume", response_model=SubscribedTold, responses=_GONE)
-async def resume(request: Request, id: Id, principal: Someone) -> Response:
+@routes.on("POST", "/v1/subscriptions/{id}/resume", "Resume", answer=SubscriptionReceipt, responses=_GONE)
+async def resume(request: Request, id: StoredInt, principal: Principal) -> Response:
     """Match again what is published from now on."""
     return _changed(await subscribing.resume(service_of(request), principal, id))
 
 
 def _changed(receipt: SubscriptionReceipt) -> Response:
-    document = subscribed_document(receipt)
-    document.pop("ticket", None)
-    return json_response(document, headers={"etag": etag(receipt.generation)})
+    shown = msgspec.structs.replace(receipt, ticket=None)
+    return json_response(shown, headers={"etag": etag(receipt.generation)})
 
 
-@router.post(
-    "/v1/subscriptions/{id}/renew", summary="Renew the lease", response_model=SubscribedTold,
-    responses={**_GONE, **_STALE},
-)  # fmt: skip
+@routes.on(
+    "POST", "/v1/subscriptions/{id}/renew", "Renew the lease", answer=SubscriptionReceipt, responses=_GONE | _STALE
+)
 async def renew(
-    request: Request, id: Id, principal: Someone, body: Renewal | None = None, ticket: Ticket = None,
+    request: Request, id: StoredInt, principal: Principal, body: RenewalRequest | None = None, ticket: Ticket = None,
     if_match: IfMatch = None,
 ) -> Response:  # fmt: skip
     """Let the lease last from now, as its owner or by its ticket; If-Match makes sure that it was not renewed since."""
-    body = body or Renewal()
+    body = body or RenewalRequest()
     generation = body.generation if body.generation is not None else expected(if_match)
     receipt = await subscribing.renew(
         service_of(request), principal, id, ticket=ticket, generation=generation, lease=body.lease_seconds
@@ -155,47 +153,110 @@ async def renew(
     return _changed(receipt)
 
 
-@router.get("/v1/subscriptions/{id}/delivery", summary="How webhooks are told of it", response_model=DeliveryRuleBody)
-async def read_delivery(request: Request, id: Id, principal: Someone) -> Response:
+@routes.on("GET", "/v1/subscriptions/{id}/delivery", "How webhooks are told of it", answer=DeliveryRule)
+async def read_delivery(request: Request, id: StoredInt, principal: Principal) -> object:
     """Return the digest and the rate."""
-    return json_response(asdict(await subscribing.delivery_rule(service_of(request), principal, id)))
+    return await subscribing.delivery_rule(service_of(request), principal, id)
 
 
-@router.put(
-    "/v1/subscriptions/{id}/delivery", summary="Set how webhooks are told of it", response_model=DeliveryRuleBody
-)
-async def set_delivery(request: Request, id: Id, body: DeliveryRuleBody, principal: Someone) -> Response:
+@routes.on("PUT", "/v1/subscriptions/{id}/delivery", "Set how webhooks are told of it", answer=DeliveryRule)
+async def set_delivery(request: Request, id: StoredInt, body: DeliveryRule, principal: Principal) -> object:
     """Set the digest and the rate, from the next notification on. Lists and streams always have everything."""
-    rule = DeliveryRule(body.digest, body.most_per_hour)
-    await subscribing.set_delivery_rule(service_of(request), principal, id, rule)
-    return json_response(asdict(rule))
+    await subscribing.set_delivery_rule(service_of(request), principal, id, body)
+    return body
 
 
-@router.post(
-    "/v1/subscriptions/{id}/explain", summary="Why an event would match it, or not", response_model=ExplanationTold
-)
-async def explain(request: Request, id: Id, body: ExplainRequest, principal: Someone) -> Response:
+@routes.on("POST", "/v1/subscriptions/{id}/explain", "Why an event would match it, or not", answer=ExplanationView)
+async def explain(request: Request, id: StoredInt, body: ExplainRequest, principal: Principal) -> object:
     """Return each condition with the actual values, of an offer its rules too, and the near miss."""
     explain = service_of(request).broker.explain_event
-    told = await asyncio.to_thread(explain, body.event, id, owner=principal.name)
-    return json_response(told.as_json())
+    return (await asyncio.to_thread(explain, body.event, id, owner=principal.name)).as_json()
 
 
-@router.get("/v1/subscriptions/{id}/plan", summary="How it is understood", response_model=PlanTold, responses=_GONE)
-async def plan(request: Request, id: Id, principal: Someone) -> Response:
+@routes.on("GET", "/v1/subscriptions/{id}/plan", "How it is understood", answer=Plan, responses=_GONE)
+async def plan(request: Request, id: StoredInt, principal: Principal) -> object:
     """Return its conjunctions, and what its author should know."""
     service = service_of(request)
     found = await subscribing.find(service, principal, id)
     if found.ended is not None:
         raise LeaseEnded(id, found.ended)
-    return json_response(await asyncio.to_thread(drafts.plan, service.broker, found.text))
+    return await asyncio.to_thread(drafts.plan, service.broker, found.text)
 
 
-def read_cursor(cursor: str | None) -> int:
-    """Return the id that a list's cursor stands for; raises BadRequest."""
-    if cursor is None:
-        return 0
-    digits = cursor[1:]
-    if cursor[:1] != "s" or not (digits.isascii() and digits.isdigit() and len(digits) < 19):
-        raise BadRequest("that is no cursor; use the one of the last page")
-    return int(digits)
+# --- drafts -----------------------------------------------------------------------------------------------------------
+
+draft_routes = Routes("drafts")
+
+
+@draft_routes.on("POST", "/v1/drafts/preview", "How much it would match", answer=Estimate)
+async def preview(request: Request, body: DraftPreviewRequest) -> object:
+    """Estimate events a day from a sample of the newest events, with the bounds of the error."""
+    return await asyncio.to_thread(service_of(request).samples.estimate, body.expression(), body.sample)
+
+
+@draft_routes.on("POST", "/v1/drafts/explain", "Why an event would match it, or not", answer=ExplanationView)
+async def explain_draft(request: Request, body: DraftExplainRequest) -> object:
+    """Return each condition with the actual values, of an offer its rules too, and the near miss."""
+    explain = service_of(request).broker.explain_draft
+    return (await asyncio.to_thread(explain, body.event, body.expression())).as_json()
+
+
+@draft_routes.on("POST", "/v1/drafts/plan", "How it would be understood", answer=Plan)
+async def plan_draft(request: Request, body: ExpressionRequest) -> object:
+    """Return its conjunctions, and what its author should know."""
+    return await asyncio.to_thread(drafts.plan, service_of(request).broker, body.expression())
+
+
+@draft_routes.on("POST", "/v1/drafts/backfill", "What it would have matched", answer=BackfillPage)
+async def backfill(request: Request, body: DraftBackfillRequest) -> object:
+    """Return stored events that it matches, oldest first; `after` goes on."""
+    after = drafts.read_after(body.after)
+    return await asyncio.to_thread(drafts.backfill, service_of(request).broker, body.expression(), after, body.limit)
+
+
+@draft_routes.on("POST", "/v1/drafts/backfills", "Hold it against the whole log", status=202, answer=BackfillJob)
+async def start_backfill(request: Request, body: ExpressionRequest, principal: Principal) -> Response:
+    """Begin a job that counts what it would have matched; ask for the job to see how far it is."""
+    job = await service_of(request).backfills.start(principal, body.expression())
+    return json_response(job, 202, {"location": f"/v1/drafts/backfills/{job.id}"})
+
+
+@draft_routes.on("GET", "/v1/drafts/backfills/{id}", "How far a backfill is", answer=BackfillJob)
+async def read_backfill(request: Request, id: StoredInt, principal: Principal) -> object:
+    """Return the job: how many events it has looked at, how many match, and the first of them."""
+    return service_of(request).backfills.find(principal, id)
+
+
+# --- held offers ------------------------------------------------------------------------------------------------------
+
+offer_routes = Routes("offers")
+
+
+@offer_routes.on("GET", "/v1/programs", "The programs that offers may call", answer=ProgramList)
+async def programs(request: Request) -> object:
+    """Return each with its version and signature; none where the service has no programs."""
+    found = service_of(request).broker.held_offers.programs
+    return ProgramList([ProgramView(**program_view(one)) for one in found])
+
+
+@offer_routes.on("POST", "/v1/offers/query", "Which live offers a subscription matches", answer=FoundOffers)
+async def query(request: Request, body: OfferQuery) -> object:
+    """Return the held offers that it matches and whose rules it satisfies, with what is computed; nothing is stored."""
+    return FoundOffers(await asyncio.to_thread(service_of(request).broker.held_offers.query, body.text))
+
+
+@offer_routes.on("GET", "/v1/offers", "Your live offers", answer=HeldOfferPage)
+async def own_offers(request: Request, principal: Principal, after: StoredInt = 0, limit: Limit = 100) -> object:
+    """Return the offers that you published with a time to live, until it ends, in order."""
+    held = service_of(request).broker.held_offers
+    return HeldOfferPage(await asyncio.to_thread(held.of, principal.name, after=after, limit=limit))
+
+
+@offer_routes.on("DELETE", "/v1/offers/{seq}", "Withdraw an offer", status=204)
+async def withdraw(request: Request, seq: StoredInt, principal: Principal) -> None:
+    """Let no new subscription find your offer; whoever was notified stays so."""
+    held = service_of(request).broker.held_offers
+    try:
+        await asyncio.to_thread(held.withdraw, seq, publisher=principal.name)
+    except UnknownOffer as error:
+        raise NotFound(str(error)) from None

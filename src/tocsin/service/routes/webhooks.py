@@ -2,127 +2,128 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from fastapi import Path, Query, Request
+from msgspec import Meta
+from starlette.requests import Request
 from starlette.responses import Response
 
 from tocsin.broker.cursors import instant
-from tocsin.service import hooks
-from tocsin.service.documents import json_response
-from tocsin.service.models.notifications import (
-    DeliveriesTold,
-    DeliveryNamed,
-    DeliveryTold,
+from tocsin.documents import StoredInt
+from tocsin.documents.events import (
+    DeliveryKey,
+    DeliveryPage,
+    DeliveryView,
     NewWebhook,
     ReplayRequest,
-    WebhooksTold,
-    WebhookTold,
+    WebhookList,
+    WebhookView,
 )
-from tocsin.service.principal import Someone, service_of
+from tocsin.service import hooks
+from tocsin.service.principal import Principal, service_of
 from tocsin.service.problems import BadRequest
-from tocsin.service.routes.router import guarded
+from tocsin.service.routes.events import Limit
+from tocsin.service.routing import Routes, json_response
+from tocsin.service.service import Service
 from tocsin.store.deliveries import Delivery
 from tocsin.store.webhooks import Webhook
 
-if TYPE_CHECKING:
-    from tocsin.service.service import Service
-
-router = guarded("webhooks")
-Id = Annotated[int, Path(ge=0, lt=2**63)]
+routes = Routes("webhooks")
 
 
-@router.post(
-    "/v1/webhooks", summary="Have notifications pushed", status_code=201, response_model=WebhookTold,
-    responses={409: {"description": "The account has too many"}},
+@routes.on(
+    "POST", "/v1/webhooks", "Have notifications pushed", status=201, answer=WebhookView,
+    responses={409: "The account has too many"},
 )  # fmt: skip
-async def create(request: Request, body: NewWebhook, principal: Someone) -> Response:
+async def create(request: Request, body: NewWebhook, principal: Principal) -> Response:
     """Store an address. The answer has the secret that signs what is sent; it is shown once."""
     service = service_of(request)
     added = await hooks.add(service, principal, body.url, body.start)
-    return json_response(_document(service, added, secret=True), 201, {"location": f"/v1/webhooks/{added.id}"})
+    return json_response(_view(service, added, secret=True), 201, {"location": f"/v1/webhooks/{added.id}"})
 
 
-@router.get("/v1/webhooks", summary="Your webhooks", response_model=WebhooksTold)
-async def read_all(request: Request, principal: Someone) -> Response:
+@routes.on("GET", "/v1/webhooks", "Your webhooks", answer=WebhookList)
+async def read_all(request: Request, principal: Principal) -> object:
     """Return all of them."""
     service = service_of(request)
-    return json_response({"items": [_document(service, one) for one in await hooks.find_all(service, principal)]})
+    return WebhookList([_view(service, one) for one in await hooks.find_all(service, principal)])
 
 
-@router.get("/v1/webhooks/{id}", summary="One of your webhooks", response_model=WebhookTold)
-async def read(request: Request, id: Id, principal: Someone) -> Response:
+@routes.on("GET", "/v1/webhooks/{id}", "One of your webhooks", answer=WebhookView)
+async def read(request: Request, id: StoredInt, principal: Principal) -> object:
     """Return it, without its secret."""
     service = service_of(request)
-    return json_response(_document(service, await hooks.find(service, principal, id)))
+    return _view(service, await hooks.find(service, principal, id))
 
 
-@router.delete("/v1/webhooks/{id}", summary="Push there no more", status_code=204)
-async def remove(request: Request, id: Id, principal: Someone) -> Response:
+@routes.on("DELETE", "/v1/webhooks/{id}", "Push there no more", status=204)
+async def remove(request: Request, id: StoredInt, principal: Principal) -> None:
     """Remove it, with what was on its way."""
     await hooks.remove(service_of(request), principal, id)
-    return Response(status_code=204)
 
 
-@router.post("/v1/webhooks/{id}/enable", summary="Push there again", response_model=WebhookTold)
-async def enable(request: Request, id: Id, principal: Someone) -> Response:
+@routes.on("POST", "/v1/webhooks/{id}/enable", "Push there again", answer=WebhookView)
+async def enable(request: Request, id: StoredInt, principal: Principal) -> object:
     """Make one active that was disabled; it goes on where it stopped."""
     service = service_of(request)
-    return json_response(_document(service, await hooks.enable(service, principal, id)))
+    return _view(service, await hooks.enable(service, principal, id))
 
 
-@router.post("/v1/webhooks/{id}/rotate", summary="Sign with a new secret", response_model=WebhookTold)
-async def rotate(request: Request, id: Id, principal: Someone) -> Response:
+@routes.on("POST", "/v1/webhooks/{id}/rotate", "Sign with a new secret", answer=WebhookView)
+async def rotate(request: Request, id: StoredInt, principal: Principal) -> object:
     """Return the new secret, once."""
     service = service_of(request)
-    return json_response(_document(service, await hooks.rotate(service, principal, id), secret=True))
+    return _view(service, await hooks.rotate(service, principal, id), secret=True)
 
 
-@router.get("/v1/webhooks/{id}/deliveries", summary="What became of deliveries", response_model=DeliveriesTold)
+@routes.on("GET", "/v1/webhooks/{id}/deliveries", "What became of deliveries", answer=DeliveryPage)
 async def read_deliveries(
     request: Request,
-    id: Id,
-    principal: Someone,
-    cursor: Annotated[str | None, Query(max_length=50)] = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    id: StoredInt,
+    principal: Principal,
+    cursor: Annotated[str, Meta(max_length=50)] | None = None,
+    limit: Limit = 100,
     state: Literal["waiting", "delivered", "given_up"] | None = None,
-) -> Response:
+) -> object:
     """Return a page, in order."""
     found = await hooks.deliveries_of(service_of(request), principal, id, _position(cursor), limit, state)
     following = f"{found[-1].seq}.{found[-1].subscription}" if len(found) == limit else None
-    return json_response({"items": [_delivery(one) for one in found], "cursor": following})
+    return DeliveryPage([_delivery(one) for one in found], following)
 
 
-@router.post("/v1/webhooks/{id}/deliveries/retry", summary="Try one again", response_model=DeliveryTold)
-async def retry(request: Request, id: Id, body: DeliveryNamed, principal: Someone) -> Response:
+@routes.on("POST", "/v1/webhooks/{id}/deliveries/retry", "Try one again", answer=DeliveryView)
+async def retry(request: Request, id: StoredInt, body: DeliveryKey, principal: Principal) -> object:
     """Try a delivery again at once, as if it were new."""
-    return json_response(_delivery(await hooks.retry(service_of(request), principal, id, body.seq, body.subscription)))
+    return _delivery(await hooks.retry(service_of(request), principal, id, body.seq, body.subscription))
 
 
-@router.post("/v1/webhooks/{id}/deliveries/skip", summary="Go on without one", response_model=DeliveryTold,
-             responses={409: {"description": "It does not wait"}})  # fmt: skip
-async def skip(request: Request, id: Id, body: DeliveryNamed, principal: Someone) -> Response:
+@routes.on(
+    "POST", "/v1/webhooks/{id}/deliveries/skip", "Go on without one", answer=DeliveryView,
+    responses={409: "It does not wait"},
+)  # fmt: skip
+async def skip(request: Request, id: StoredInt, body: DeliveryKey, principal: Principal) -> object:
     """Give up a delivery that fails; what waits behind it, in the same subscription, is delivered."""
-    return json_response(_delivery(await hooks.skip(service_of(request), principal, id, body.seq, body.subscription)))
+    return _delivery(await hooks.skip(service_of(request), principal, id, body.seq, body.subscription))
 
 
-@router.post("/v1/webhooks/{id}/replay", summary="Send it all once more", response_model=WebhookTold,
-             responses={410: {"description": "Some of it is no longer kept"}})  # fmt: skip
-async def replay(request: Request, id: Id, body: ReplayRequest, principal: Someone) -> Response:
+@routes.on(
+    "POST", "/v1/webhooks/{id}/replay", "Send it all once more", answer=WebhookView,
+    responses={410: "Some of it is no longer kept"},
+)  # fmt: skip
+async def replay(request: Request, id: StoredInt, body: ReplayRequest, principal: Principal) -> object:
     """Deliver everything after a cursor again, in order, with the same ids; without one, all that is kept."""
     service = service_of(request)
-    return json_response(_document(service, await hooks.replay(service, principal, id, body.cursor)))
+    return _view(service, await hooks.replay(service, principal, id, body.cursor))
 
 
-def _document(service: Service, hook: Webhook, *, secret: bool = False) -> dict[str, Any]:
-    document = {"id": hook.id, "url": hook.url, "state": hook.state, "reason": hook.reason,
-                "circuit": service.courier.breakers.state(hook.id), "created": instant(hook.created_us)}  # fmt: skip
-    return document | {"secret": hook.secret} if secret else document
+def _view(service: Service, hook: Webhook, *, secret: bool = False) -> WebhookView:
+    circuit = service.courier.breakers.state(hook.id)
+    shown = hook.secret if secret else None
+    return WebhookView(hook.id, hook.url, hook.state, hook.reason, circuit, instant(hook.created_us), shown)
 
 
-def _delivery(one: Delivery) -> dict[str, Any]:
-    return {"seq": one.seq, "subscription": one.subscription, "state": one.state, "attempts": one.attempts,
-            "next": instant(one.next_us), "error": one.last_error}  # fmt: skip
+def _delivery(one: Delivery) -> DeliveryView:
+    return DeliveryView(one.seq, one.subscription, one.state, one.attempts, instant(one.next_us), one.last_error)
 
 
 def _position(cursor: str | None) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from tocsin.service.documents import json_response
+from tocsin.service.routing import json_response
 from tocsin.service.web.charts import Chart, chart
 from tocsin.service.web.history import KEPT, TICK_SECONDS, History, Moment, latency_ms, rate
 from tocsin.service.web.visit import Pages, Visit

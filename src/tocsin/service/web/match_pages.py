@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from tocsin.service import documents
+from tocsin.service import subscribing
 from tocsin.service.web.recent import newest
 from tocsin.service.web.visit import Pages, Visit
 
@@ -22,7 +22,7 @@ async def home(visit: Visit) -> Response:
     schema = await asyncio.to_thread(lambda: broker.schema)
     context: dict[str, Any] = {"schema": schema, "newest": [], "live": 0}
     if not visit.principal.is_guest:
-        context["live"] = await asyncio.to_thread(visit.service.push.live_of, visit.principal.number)
+        context["live"] = await asyncio.to_thread(broker.live_of, visit.principal.number)
         context["newest"] = await asyncio.to_thread(newest, visit, 5)
     context["now"] = await visit.request.app.state.history.now()
     return visit.page("home.html", **context)
@@ -36,7 +36,7 @@ async def matches(visit: Visit) -> Response:
     if cursor is None:
         found = await asyncio.to_thread(newest, visit, _PER_PAGE)
         return visit.page("matches.html", matches=found, following=None, live=True)
-    first = await documents.first_cursor(
+    first = await subscribing.first_cursor(
         visit.service, visit.principal, None if cursor == "oldest" else cursor, "oldest"
     )
     page = await asyncio.to_thread(broker.notifications, visit.principal.name, cursor=first, limit=_PER_PAGE)
@@ -47,7 +47,7 @@ async def matches(visit: Visit) -> Response:
 async def why(visit: Visit) -> Response:
     """Say why a notification came: each condition with the actual value."""
     found, text = await asyncio.to_thread(
-        documents.notification_and_text, visit.service, visit.principal, visit.request.path_params["cursor"]
+        subscribing.notification_and_text, visit.service, visit.principal, visit.request.path_params["cursor"]
     )
     explain = visit.service.broker.explain
     told = await asyncio.to_thread(explain, found.seq, found.subscription, owner=visit.principal.name)

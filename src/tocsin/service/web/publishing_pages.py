@@ -62,7 +62,7 @@ async def publish(visit: Visit) -> Response:
     incoming = Incoming([read_event(view, given)], single=True, key=None)
     try:
         if visit.text("dry_run"):
-            told = (await publishing.try_out(visit.service, visit.principal, incoming))["items"][0]
+            told = (await publishing.try_out(visit.service, visit.principal, incoming)).items[0]
             return visit.page(
                 "publish.html", types=types, fields=fields_of(view, given), others=[], told=told, fits=None
             )

@@ -26,11 +26,11 @@ _SECONDS = 1.0  # after which no further event is looked at: operators may take 
 
 def newest(visit: Visit, count: int) -> list[Notification]:
     """Return the visitor's last notifications, newest first; those of the last 50,000 seqs at most."""
-    push, broker = visit.service.push, visit.service.broker
+    broker = visit.service.broker
     seq = broker.store.meta().seq
     found: list[Notification] = []
     for reach in _REACHES:
-        cursor = push.cursor_at(max(0, seq - reach))
+        cursor = broker.deliveries.cursor_at(max(0, seq - reach))
         found = list(broker.notifications(visit.principal.name, cursor=cursor, limit=_MOST))
         if len(found) >= count or seq <= reach:
             break

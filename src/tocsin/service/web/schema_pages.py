@@ -8,17 +8,10 @@ from typing import Any
 from starlette.responses import Response
 
 from tocsin.broker.cursors import instant
+from tocsin.documents.schema import Extension, NewAttribute, NewEventType, NewEventTypeEntry, TypeExtension
 from tocsin.errors import TocsinError
 from tocsin.schema import HierarchicalDomain, Schema
 from tocsin.service import schema_changes
-from tocsin.service.models.schema import (
-    AddAttribute,
-    AddDomain,
-    AddEventType,
-    AttributeEntry,
-    ExtendEventType,
-    Extension,
-)
 from tocsin.service.web.picture import picture_of
 from tocsin.service.web.visit import Pages, Visit
 
@@ -69,7 +62,7 @@ async def extend(visit: Visit) -> Response:
     except TocsinError as error:
         return await _forms(visit, rule, str(error), status=422)
     if dry_run:
-        return await _forms(visit, rule, affected=told["affected"])
+        return await _forms(visit, rule, affected=told.affected)
     return visit.go("/schema", done="extended")
 
 
@@ -77,12 +70,12 @@ def _change(visit: Visit, rule: str) -> Extension:
     name = visit.text("name").strip()
     match rule:
         case "add domain":
-            return AddDomain(add_domain={"name": name, **_domain(visit)})
+            return Extension(add_domain={"name": name, **_domain(visit)})
         case "add attribute":
-            return AddAttribute(add_attribute=AddAttribute.Body(name=name, domain=visit.text("domain")))
+            return Extension(add_attribute=NewAttribute(name=name, domain=visit.text("domain")))
         case "extend event type":
-            return ExtendEventType(
-                extend_event_type=ExtendEventType.Body(
+            return Extension(
+                extend_event_type=TypeExtension(
                     event_type=visit.text("event_type"),
                     attribute=visit.text("attribute"),
                     multiple=bool(visit.text("multiple")),
@@ -91,10 +84,10 @@ def _change(visit: Visit, rule: str) -> Extension:
         case _:
             mandatory, multiple = visit.texts("mandatory"), visit.texts("multiple")
             entries = [
-                AttributeEntry(attribute=one, mandatory=one in mandatory, multiple=one in multiple)
+                NewEventTypeEntry(attribute=one, mandatory=one in mandatory, multiple=one in multiple)
                 for one in visit.texts("attributes")
             ]
-            return AddEventType(add_event_type=AddEventType.Body(name=name, attributes=entries))
+            return Extension(add_event_type=NewEventType(name=name, attributes=entries))
 
 
 def _domain(visit: Visit) -> dict[str, Any]:

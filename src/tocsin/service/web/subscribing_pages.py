@@ -118,11 +118,10 @@ def _choices(view: Any, row: Row) -> list[str]:
 def _look_ahead(visit: Visit, text: str, found: dict[str, Any]) -> None:
     """Add what a draft that is right would do: warnings, the volume, and events of the log that it matches."""
     broker = visit.service.broker
-    planned = drafts.plan(broker, text)
-    found["warnings"] = planned["warnings"]
+    found["warnings"] = drafts.plan(broker, text).warnings
     found["estimate"] = visit.service.samples.estimate(text, _SAMPLE)
     newest = max(0, broker.store.meta().seq - _LOOKED_BACK)
-    found["sample"] = drafts.backfill(broker, text, newest, 3)["items"]
+    found["sample"] = drafts.backfill(broker, text, newest, 3).items
     edited = visit.text("replaces") or visit.query("replaces")
     found["overlap"] = visit.request.app.state.overlaps.of(
         visit.principal.name, broker.prepare(text).form, other_than=int(edited) if edited.isdigit() else None

@@ -42,7 +42,7 @@ def test_replaced_subscription_keeps_its_id_and_asks_for_something_else_from_the
     assert (view.id, view.text, view.ended) == (mine.id, "car where price > 5", None)
     assert [one.id for one in broker.subscriptions("ada")] == [mine.id]
     assert broker.dry_run([car(9)])[0].reached[0].subscription == mine.id
-    assert broker.explain(broker.notifications("ada").notifications[0].seq, mine.id, owner="ada").matched
+    assert broker.explain(broker.notifications("ada").items[0].seq, mine.id, owner="ada").matched
     with pytest.raises(UnknownSubscription):  # its own number is nobody's business
         broker.subscription(replaced.seq, owner="ada")
     broker.renew(mine)

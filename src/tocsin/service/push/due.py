@@ -1,4 +1,4 @@
-"""The courier's desk: what is due in which lane, and what became of it, in the store. Runs in threads.
+"""Due deliveries: what is due in which lane, and what became of it, in the store. Runs in threads.
 
 When a delivery is tried: at once, at the end of its digest's period, as its rate allows, and again after a failure.
 
@@ -17,17 +17,16 @@ from typing import Literal
 import msgspec
 from sqlalchemy import Connection
 
-from tocsin.broker import Notification, cursors
-from tocsin.broker.push_side import PushSide
+from tocsin.broker import Broker, cursors
+from tocsin.documents.events import DeliveryRule, Notification
 from tocsin.errors import CursorExpired
 from tocsin.service.settings import ServiceSettings
-from tocsin.store import Transaction, accounts, deliveries, delivery_rules, letters, webhooks
+from tocsin.store import Transaction, accounts, dead_letters, deliveries, delivery_rules, webhooks
+from tocsin.store.dead_letters import NewDeadLetter
 from tocsin.store.deliveries import Delivery, Lane, NewDelivery
-from tocsin.store.letters import NewDeadLetter
 from tocsin.store.transaction import SECOND
 from tocsin.store.webhooks import Webhook
 
-Digest = Literal["none", "hour", "day"]
 HOUR_US = 3600 * SECOND
 PERIOD_US: dict[str, int] = {"hour": HOUR_US, "day": 24 * HOUR_US}
 RETRY_SECONDS = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)  # 75 hours together
@@ -35,17 +34,9 @@ JITTER = 0.2
 LEAST_PATIENCE_SECONDS = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryRule:
-    """How an owner wants to be told about one subscription: each at once, a digest a period, so many an hour."""
-
-    digest: Digest = "none"
-    most_per_hour: int | None = None
-
-
 def first_try_us(rule: DeliveryRule, now_us: int, slot_us: int) -> int:
     """Return when a new notification is to be delivered; `slot_us` is when the rate allows the next."""
-    if rule.digest != "none":
+    if rule.is_digest:
         period = PERIOD_US[rule.digest]
         return (now_us // period + 1) * period
     return max(now_us, slot_us)
@@ -84,7 +75,7 @@ def retry_us(
     return now_us + round(seconds * SECOND)
 
 
-# The courier's desk.
+# What is due.
 
 
 _PAGE = 500
@@ -95,7 +86,7 @@ _IN_DIGEST = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Attempt:
     """What became of an attempt; `again_seconds` is what the receiver asked to wait."""
 
     kind: Literal["delivered", "failed", "gone", "dropped"]
@@ -104,7 +95,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class DueItem:
     """A delivery with its notification: None where its subscription was ended since."""
 
     delivery: Delivery
@@ -118,14 +109,14 @@ class LaneDue:
 
     webhook: Webhook
     lane: Lane
-    messages: Sequence[Sequence[Item]]
+    messages: Sequence[Sequence[DueItem]]
 
 
-class Desk:
+class DueDeliveries:
     """Reads and writes deliveries."""
 
-    def __init__(self, push: PushSide, settings: ServiceSettings) -> None:
-        self._push, self._settings = push, settings
+    def __init__(self, broker: Broker, settings: ServiceSettings) -> None:
+        self._broker, self._settings = broker, settings
         self._slots: dict[int, int] = {}  # subscription -> when its rate allows the next
 
     def make_out(self, chosen: Iterable[int] | None) -> int:
@@ -133,7 +124,7 @@ class Desk:
         wanted = None if chosen is None else set(chosen)
         if wanted is not None and not wanted:
             return 0
-        with self._push.store.read() as connection:
+        with self._broker.store.read() as connection:
             found = [
                 (hook, owner.name)
                 for hook in webhooks.active_webhooks(connection)
@@ -146,18 +137,20 @@ class Desk:
         made, position = 0, (hook.seq, hook.subscription)
         while True:
             try:
-                page = self._push.broker.notifications(owner, cursor=self._push.cursor_at(*position), limit=_PAGE)
+                page = self._broker.notifications(
+                    owner, cursor=self._broker.deliveries.cursor_at(*position), limit=_PAGE
+                )
             except CursorExpired as error:  # nothing that is still kept is left out
-                page = self._push.broker.notifications(owner, cursor=error.oldest, limit=_PAGE)
-            if not page.notifications:
+                page = self._broker.notifications(owner, cursor=error.oldest, limit=_PAGE)
+            if not page.items:
                 return made
-            self._add(hook, page.notifications, position)
-            made, position = made + len(page), _position(page.notifications[-1])
+            self._add(hook, page.items, position)
+            made, position = made + len(page), _position(page.items[-1])
             if not page.more:
                 return made
 
     def _add(self, hook: Webhook, found: Sequence[Notification], position: tuple[int, int]) -> None:
-        with self._push.store.write() as turn:
+        with self._broker.store.write() as turn:
             now = webhooks.find_webhook(turn.connection, hook.account, hook.id)
             if now is None or (now.seq, now.subscription) != position:
                 return  # removed meanwhile, or another process was faster
@@ -166,7 +159,7 @@ class Desk:
             for one in found:
                 rule = rules[one.subscription]
                 due = first_try_us(rule, turn.now_us, self._slots.get(one.subscription, 0))
-                if (apart := spacing_us(rule)) and rule.digest == "none":
+                if (apart := spacing_us(rule)) and not rule.is_digest:
                     self._slots[one.subscription] = due + apart
                 rows.append(NewDelivery(*_position(one), one.subscription, due))
             deliveries.add_deliveries_at(turn, hook.id, rows)
@@ -175,15 +168,12 @@ class Desk:
     @staticmethod
     def _rules(connection: Connection, subscriptions: Iterable[int]) -> dict[int, DeliveryRule]:
         kept = delivery_rules.find_rules(connection, sorted(subscriptions))
-        return {
-            one: DeliveryRule(kept[one].digest, kept[one].most_per_hour) if one in kept else DeliveryRule()  # type: ignore[arg-type]
-            for one in subscriptions
-        }
+        return {one: kept.get(one, DeliveryRule()) for one in subscriptions}
 
     def due(self, resting: Collection[int], busy: Collection[tuple[int, int]]) -> list[LaneDue]:
         """Return what is due, lane by lane, without webhooks that rest and lanes that are being delivered."""
-        now_us = self._push.store.now_us()
-        with self._push.store.read() as connection:
+        now_us = self._broker.store.now_us()
+        with self._broker.store.read() as connection:
             found = deliveries.due_lanes(connection, now_us, _LANES + len(busy), resting)
             chosen = [one for one in found if (one.webhook, one.lane) not in busy]
             hooks = {hook.id: hook for hook in webhooks.webhooks_of(connection, {one.webhook for one in chosen})}
@@ -191,7 +181,7 @@ class Desk:
             waiting = [
                 (
                     one,
-                    deliveries.due_in(connection, one, now_us, _IN_DIGEST if _is_digest(rules[one.lane]) else _IN_ROW),
+                    deliveries.due_in(connection, one, now_us, _IN_DIGEST if rules[one.lane].is_digest else _IN_ROW),
                 )
                 for one in chosen
             ]
@@ -200,7 +190,7 @@ class Desk:
             LaneDue(
                 hooks[lane.webhook],
                 lane,
-                self._messages(hooks[lane.webhook].account, each, digest=_is_digest(rules[lane.lane])),
+                self._messages(hooks[lane.webhook].account, each, digest=rules[lane.lane].is_digest),
             )
             for lane, each in waiting
             if each and lane.webhook in hooks
@@ -209,28 +199,28 @@ class Desk:
     def _refresh_empty(self, lanes: Sequence[Lane]) -> None:
         """What was first in a lane may have been removed, because it was too old."""
         if lanes:
-            with self._push.store.write() as turn:
+            with self._broker.store.write() as turn:
                 for one in lanes:
                     deliveries.refresh_lane(turn, one.webhook, one.lane)
 
-    def _messages(self, owner: int, waiting: Sequence[Delivery], *, digest: bool) -> list[list[Item]]:
+    def _messages(self, owner: int, waiting: Sequence[Delivery], *, digest: bool) -> list[list[DueItem]]:
         """Return what is sent together: the deliveries of a digest that were due together, so that a retry is the same."""
-        found = self._push.notifications_at(owner, [(one.seq, one.subscription) for one in waiting])
-        items = [Item(one, found.get((one.seq, one.subscription)), digest) for one in waiting]
+        found = self._broker.deliveries.at(owner, [(one.seq, one.subscription) for one in waiting])
+        items = [DueItem(one, found.get((one.seq, one.subscription)), digest) for one in waiting]
         if not digest:
             return [[item] for item in items]
         return [list(group) for _, group in groupby(items, key=lambda item: item.delivery.next_us)]
 
     def seconds_to_next(self, most: float) -> float:
         """Return how long until a lane is due that is not due yet; those that are wait for their turn."""
-        now_us = self._push.store.now_us()
-        with self._push.store.read() as connection:
+        now_us = self._broker.store.now_us()
+        with self._broker.store.read() as connection:
             due = deliveries.next_due_us(connection, now_us)
         return most if due is None else min(most, (due - now_us) / SECOND)
 
-    def record(self, hook: Webhook, sent: Sequence[Delivery], outcome: Outcome, *, down: bool = False) -> None:
+    def record(self, hook: Webhook, sent: Sequence[Delivery], outcome: Attempt, *, down: bool = False) -> None:
         """Store what became of deliveries that were sent together; `down`: nothing arrives at the webhook at all."""
-        with self._push.store.write() as turn:
+        with self._broker.store.write() as turn:
             match outcome.kind:
                 case "delivered":
                     deliveries.mark_delivered(turn, sent)
@@ -242,7 +232,7 @@ class Desk:
                 webhooks.set_state(turn, hook.id, "disabled", outcome.error)
 
     def _failed(
-        self, turn: Transaction, hook: Webhook, sent: Sequence[Delivery], outcome: Outcome, *, down: bool
+        self, turn: Transaction, hook: Webhook, sent: Sequence[Delivery], outcome: Attempt, *, down: bool
     ) -> None:
         first_retry, head = self._settings.webhook_first_retry_seconds, sent[0]
         if outcome.kind != "gone":
@@ -264,11 +254,7 @@ class Desk:
             body = msgspec.json.encode({"webhook": hook.id, "seq": one.seq, "subscription": one.subscription})
             reason = f"webhook {hook.id}, {one.attempts + 1} attempts: {error}"
             letter = NewDeadLetter("delivery", owner.name, reason, b"[]", body)
-            letters.add_dead_letters(turn, [(turn.draw(), letter)])
-
-
-def _is_digest(rule: DeliveryRule) -> bool:
-    return rule.digest != "none"
+            dead_letters.add_dead_letters(turn, [(turn.draw(), letter)])
 
 
 def _position(notification: Notification) -> tuple[int, int]:

@@ -1,0 +1,129 @@
+"""The schema, its extensions and its history; the operators that subscriptions may call, the programs that offers may."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from tocsin.documents import Instant, RequestDocument, ResponseDocument
+
+
+class NewAttribute(RequestDocument, frozen=True):
+    """An attribute, and the domain of its values."""
+
+    name: str
+    domain: str
+
+
+class TypeExtension(RequestDocument, frozen=True):
+    """An optional attribute for an event type that is there."""
+
+    event_type: str
+    attribute: str
+    multiple: bool = False
+
+
+class NewEventTypeEntry(RequestDocument, frozen=True):
+    """An attribute of a new event type."""
+
+    attribute: str
+    mandatory: bool = True
+    multiple: bool = False
+
+
+class NewEventType(RequestDocument, frozen=True):
+    """An event type with its attributes."""
+
+    name: str
+    attributes: Annotated[list[NewEventTypeEntry], Meta(max_length=1000)]
+
+
+class Extension(RequestDocument, frozen=True, omit_defaults=True):
+    """One extension by one of the four rules; exactly one of the fields is given."""
+
+    add_domain: (
+        Annotated[dict[str, Any], Meta(description='{"name": "money", "kind": "numeric", …}, as in a schema document')]
+        | UnsetType
+    ) = UNSET
+    add_attribute: NewAttribute | UnsetType = UNSET
+    extend_event_type: TypeExtension | UnsetType = UNSET
+    add_event_type: NewEventType | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        given = [self.add_domain, self.add_attribute, self.extend_event_type, self.add_event_type]
+        if sum(one is not UNSET for one in given) != 1:
+            raise ValueError("an extension is one of add_domain, add_attribute, extend_event_type, add_event_type")
+
+
+OneExtension = Annotated[Extension, Meta(extra_json_schema={"minProperties": 1, "maxProperties": 1})]
+
+
+class ExtensionRequest(RequestDocument, frozen=True):
+    """Extensions that come into force together, as one version, or not at all."""
+
+    changes: Annotated[list[OneExtension], Meta(min_length=1, max_length=100)]
+    words: Annotated[str, Meta(max_length=500)] = ""
+
+
+class ExtensionResponse(ResponseDocument, frozen=True, omit_defaults=True):
+    """The extended schema; of a dry run, whom it would affect."""
+
+    version: int
+    dry_run: bool
+    schema: dict[str, Any]
+    affected: dict[str, Any] | None = None
+
+
+class SchemaVersionView(ResponseDocument, frozen=True):
+    """One version of the schema: what was changed, when, and from which seq on it holds."""
+
+    version: int
+    seq: int
+    at: Instant
+    change: str
+
+
+class SchemaHistory(ResponseDocument, frozen=True):
+    """All versions, oldest first."""
+
+    items: list[SchemaVersionView]
+
+
+class OperatorView(ResponseDocument, frozen=True):
+    """An operator that subscriptions may call."""
+
+    name: str
+    signature: str
+    parameters: list[dict[str, str]]
+    reads: list[str]
+    cost_seconds: float
+    timeout_seconds: float | None
+    pure: bool
+    runs: Literal["here", "thread", "process"]
+    batches: bool
+    help: str
+
+
+class OperatorList(ResponseDocument, frozen=True):
+    """The operators of a service."""
+
+    items: list[OperatorView]
+
+
+class ProgramView(ResponseDocument, frozen=True):
+    """A program that offers may call: what everybody may know of it."""
+
+    name: str
+    version: int
+    parameters: dict[str, str]
+    returns: str
+    expression: str | None
+    pure: bool
+    time_limit_seconds: float
+
+
+class ProgramList(ResponseDocument, frozen=True):
+    """The programs of a service."""
+
+    items: list[ProgramView]
