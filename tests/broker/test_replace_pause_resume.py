@@ -129,7 +129,7 @@ def test_paused_subscriptions_outlive_the_retention_and_count_as_the_owners(plac
         assert check(broker.store) == []
 
 
-def test_going_on_holds_for_other_brokers_and_after_a_restart(place: str, clock: ManualClock) -> None:
+def test_replace_pause_and_resume_hold_for_other_brokers_and_after_a_restart(place: str, clock: ManualClock) -> None:
     with open_broker(place, clock, engine="columnar") as one, open_broker(place, clock) as two:
         replaced, paused = one.subscribe_all(["car where price < 5"] * 2, owner="ada")
         two.replace(replaced, "car where price > 5")
