@@ -5,9 +5,13 @@ Exit codes: 0 it went well; 1 it ran, and some of the input was bad or the answe
 
 from __future__ import annotations
 
+import typer
+
+import tocsin
 from tocsin.cli import (
     admin,
     db,
+    doctor,
     doors,
     explain,
     index_commands,
@@ -22,9 +26,9 @@ from tocsin.errors import NotSupported
 
 app = doors.new_app(
     name="tocsin",
-    help="Who wants to know about this event? Match events against many standing subscriptions.",
     cls=doors.Doors,
     no_args_is_help=True,
+    add_completion=True,
 )
 app.add_typer(schema.app, name="schema")
 app.add_typer(db.app, name="db")
@@ -36,6 +40,8 @@ app.command("parse")(parse.parse)
 app.command("match")(match.match)
 app.command("explain")(explain.explain)
 app.command("serve")(serve.serve)
+app.command("doctor")(doctor.doctor)
+app.command("warm")(doctor.warm)
 doors.add_doors(app)
 
 
@@ -48,6 +54,17 @@ def symmetric() -> None:
 @app.command()
 def version() -> None:
     """Print the version."""
-    import tocsin
-
     print(tocsin.__version__)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(tocsin.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    _: bool = typer.Option(False, "--version", help="Print the version.", is_eager=True, callback=_print_version),
+) -> None:
+    """Who wants to know about this event? Match events against many standing subscriptions."""

@@ -39,7 +39,8 @@ class Doors(TyperGroup):
 
 def new_app(**settings: Any) -> typer.Typer:
     """Return an app that looks as all of ours do."""
-    return typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, **settings)
+    settings = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None, **settings}
+    return typer.Typer(**settings)
 
 
 def add_doors(app: typer.Typer) -> None:

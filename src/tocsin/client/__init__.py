@@ -10,6 +10,12 @@ client.py     does them, waiting or awaited         stream.py    server-sent eve
 retries.py    when a request is tried again         errors.py    what is refused
 """
 
+# ruff: noqa: E402 - what is missing is said before anything needs it
+
+from tocsin import plugins
+
+plugins.require("client")
+
 from tocsin.client.client import AsyncClient, Client
 from tocsin.client.errors import ServiceRefused, ServiceUnreachable
 from tocsin.client.results import Batch, Estimate, Notification, NotificationPage, Receipt, Subscribed, Subscription

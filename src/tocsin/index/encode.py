@@ -24,6 +24,7 @@ from tocsin.index.key_column import KeyColumn, from_events, keys_of
 from tocsin.index.layout import ABSENT_CODE
 from tocsin.index.raw_memory import addresses_of, code_by_tables
 from tocsin.index.word_tokens import WordTokens
+from tocsin.plugins import is_there
 from tocsin.schema import EVENT_TYPE, Domain, Event, NumericDomain, Schema, TextDomain, Value
 
 if TYPE_CHECKING:
@@ -116,6 +117,8 @@ class EventObjects(EventSource):
         return from_events(self.events, attribute, domain, derivation)
 
     def whole_texts(self, attribute: str) -> pa.StringArray | None:
+        if not is_there("pyarrow"):  # an extra; words are then cut event by event
+            return None
         import pyarrow as pa
 
         values = [event.values.get(attribute) for event in self.events]

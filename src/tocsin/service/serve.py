@@ -19,6 +19,7 @@ from tocsin.service import logs
 from tocsin.service.app import create_app
 from tocsin.service.doors import guarded
 from tocsin.service.identities import Identities
+from tocsin.service.readiness import KernelsWarmed
 from tocsin.service.service import open_broker
 from tocsin.service.settings import ServiceSettings
 
@@ -75,6 +76,9 @@ def run(settings: ServiceSettings, *, tell: Tell, warn: Tell) -> None:
     os.umask(0o077)  # what is written beside the store says what people ask for
     _announce_admin(settings, tell, warn)
     app = create_app(settings)
+    if settings.engine == "columnar" and settings.pipeline == "inline":
+        app.state.kernels = kernels = KernelsWarmed()
+        kernels.start()
     config = server_config(app, settings)
     server = Server(config, app, tell)
     server.run()

@@ -7,6 +7,12 @@
 Pure functions from DataFrames to DataFrames, batch and streaming. docs/spark.md has a five-minute tutorial.
 """
 
+# ruff: noqa: E402 - what is missing is said before anything needs it
+
+from tocsin import plugins
+
+plugins.require("spark")
+
 from tocsin.pipeline.backfill import Backfill, backfill, compare
 from tocsin.pipeline.match import explain_match, match
 from tocsin.pipeline.session import session, start_session

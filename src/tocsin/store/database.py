@@ -20,6 +20,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from tocsin import plugins
 from tocsin.errors import StoreError, StoreFailed, WeakDurability
 
 BUSY_SECONDS = 30
@@ -46,6 +47,7 @@ def connect(place: str | Path) -> Engine:
     url = url_of(place)
     if url.get_backend_name() == "sqlite":
         return _sqlite(url)
+    plugins.require("postgres")
     return _postgres(url)
 
 
