@@ -19,6 +19,7 @@ from tocsin import plugins
 from tocsin.cli import doctor
 from tocsin.cli.app import app
 from tocsin.errors import NotInstalled
+from tocsin.index import jit
 from tocsin.index.jit import CompilingShown
 from tocsin.store import Store
 
@@ -159,13 +160,14 @@ def test_compiling_is_shown_on_a_terminal_kernel_by_kernel_and_goes_away() -> No
 
 
 def test_others_kernels_are_not_shown_and_without_a_terminal_it_is_a_line_of_the_log(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(jit.log, "disabled", False)  # by what other tests have configured
     plain = io.StringIO()
     shown = CompilingShown(plain)
     shown.on_start(kernel("theirs", ours=False))
     shown.on_end(kernel("theirs", ours=False))
-    with caplog.at_level("INFO"):
+    with caplog.at_level("INFO", logger=jit.log.name):
         for name in ("first", "second"):
             shown.on_start(kernel(name))
             shown.on_end(kernel(name))

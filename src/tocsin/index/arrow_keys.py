@@ -2,6 +2,8 @@
 
 Null is absent, and so is an empty list. A list column may stand for an attribute with one value per event and a plain
 column for one with several. A value that the domain does not admit is refused, with its row.
+
+Apart from key_column.py, which matching always needs, since Arrow is an extra: imported when somebody brings columns.
 """
 
 from __future__ import annotations
