@@ -17,8 +17,9 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+import tocsin
 from tocsin import plugins
-from tocsin.cli import db, index_commands, match, operators, pipeline, schema, serve
+from tocsin.cli import db, doctor, index_commands, match, operators, pipeline, schema, serve
 from tocsin.errors import NotSupported
 
 # Name -> the distribution that has it, and what it is.
@@ -45,7 +46,8 @@ class CommandGroup(TyperGroup):
 
 def new_app(**settings: Any) -> typer.Typer:
     """Return an app that looks as all of ours do."""
-    return typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, **settings)
+    settings = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None, **settings}
+    return typer.Typer(**settings)
 
 
 def add_plugin_commands(app: typer.Typer) -> None:
@@ -83,9 +85,9 @@ def _alone(name: str, found: typer.Typer | Callable[..., Any]) -> typer.Typer:
 
 app = new_app(
     name="tocsin",
-    help="Who wants to know about this event? Match events against many standing subscriptions.",
     cls=CommandGroup,
     no_args_is_help=True,
+    add_completion=True,
 )
 app.add_typer(schema.app, name="schema")
 app.add_typer(db.app, name="db")
@@ -97,6 +99,8 @@ app.command("parse")(match.parse)
 app.command("match")(match.match)
 app.command("explain")(match.explain)
 app.command("serve")(serve.serve)
+app.command("doctor")(doctor.doctor)
+app.command("warm")(doctor.warm)
 add_plugin_commands(app)
 
 
@@ -109,6 +113,17 @@ def symmetric() -> None:
 @app.command()
 def version() -> None:
     """Print the version."""
-    import tocsin
-
     print(tocsin.__version__)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(tocsin.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    _: bool = typer.Option(False, "--version", help="Print the version.", is_eager=True, callback=_print_version),
+) -> None:
+    """Who wants to know about this event? Match events against many standing subscriptions."""

@@ -7,6 +7,12 @@
 Pure functions from DataFrames to DataFrames, batch and streaming. docs/spark.md has a five-minute tutorial.
 """
 
+# ruff: noqa: E402 - what is missing is said before anything needs it
+
+from tocsin import plugins
+
+plugins.require("spark")
+
 from tocsin.pipeline.backfill import LogBackfill, backfill, compare
 from tocsin.pipeline.match import Validated, explain_match, match, validate
 from tocsin.pipeline.match_file import Written, write_matches
