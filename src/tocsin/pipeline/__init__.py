@@ -11,7 +11,7 @@ DataFrames (tocsin.spark is their public face):
 
 Subscriptions:
     given_subscriptions.py  what match() is given: a DataFrame, a folder, a store
-    subscription_folder.py  a folder of compiled subscriptions, version by version
+    subscription_table.py  a folder of compiled subscriptions, version by version
     open_index.py           the index as a worker process holds it: opened once, moved forward
     followers.py            a store as a process holds it, followed by seq
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, ParamSpec
 
 from tocsin.errors import NotSupported, SchemaError
-from tocsin.pipeline.given_subscriptions import named_operators, named_programs, reference_of
+from tocsin.pipeline.compile_rows import named_operators
+from tocsin.pipeline.given_subscriptions import named_programs, reference_of
 from tocsin.pipeline.match_batches import (
     BATCH_TIME,
     INVALID,
@@ -42,7 +43,7 @@ from tocsin.pipeline.plan import (
     quoted,
     transported,
 )
-from tocsin.pipeline.subscription_folder import read_manifest
+from tocsin.pipeline.subscription_table import read_manifest
 from tocsin.schema import Schema
 from tocsin.schema.files import dumps, load
 

@@ -35,7 +35,8 @@ from tocsin.operators.registries import open_registry
 from tocsin.operators.registry import Registry
 from tocsin.pipeline.list_chunk import IdDictionary
 from tocsin.pipeline.match_lists import Longs, MatchLists
-from tocsin.pipeline.subscription_folder import find_document, folder_at
+from tocsin.pipeline.subscription_table import folder_at
+from tocsin.pipeline.table_contents import find_document
 from tocsin.schema import Event, Schema
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def _new_index(reference: IndexReference, shard: int | None) -> OpenIndex:
 
 
 class FolderIndex(OpenIndex):
-    """A folder of subscriptions (subscription_folder.py), or one shard of it."""
+    """A folder of subscriptions (subscription_table.py), or one shard of it."""
 
     def __init__(
         self,
