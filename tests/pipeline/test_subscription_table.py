@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +12,11 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from tests.pipeline.worlds import write_table
+from tests.pipeline.worlds import bound_subscriptions, random_schema, write_table
 from tocsin.errors import DuplicateSubscription, FileError, ParseError, SchemaError
 from tocsin.index.index_folder import MANIFEST
+from tocsin.language import parse, render
+from tocsin.language.documents import from_document
 from tocsin.operators.operator import operator
 from tocsin.operators.registry import Registry
 from tocsin.pipeline import compile_rows, subscription_table, table_contents
@@ -128,6 +132,48 @@ def test_quarantine_keeps_bad_rows_with_their_reasons(spark: SparkSession, tmp_p
     table.upsert(lines({"z": "a > 1"}))
     assert table.quarantine() == []
     assert len(table.quarantine(version=1)) == 4
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_texts_of_one_kind_mean_what_each_of_them_parsed_means(seed: int) -> None:
+    rng = random.Random(seed)
+    schema = random_schema(rng)
+    templates, taken = compile_rows.TextTemplates(), 0
+    for bound in bound_subscriptions(rng, schema, 150):
+        text = render(bound.subscription)
+        # The same with other constants: digits and letters within quotes are drawn anew.
+        other = re.sub(r"(?<=[ (])[0-9]+(?=[ )]|$)", lambda _: str(rng.randrange(10**6)), text)
+        other = re.sub(r"'(\w+)'", lambda found: f"'{''.join(rng.sample(found.group(1), len(found.group(1))))}'", other)
+        for each in (text, other):
+            line = json.dumps({"id": 1, "text": each}).encode()
+            bulk = templates.as_bulk(line)
+            if bulk != line:
+                taken += 1
+                assert from_document(json.loads(bulk))[1] == parse(each)
+    assert taken > 20
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a > -1",
+        "a > 1e3",
+        "a > 1 -- 2",
+        "a between 1 and 2",
+        "a in (1, 2)",
+        "not (a > 1)",
+        "a > 1 or a < 0",
+        "a > 1 + 1",
+    ],
+)
+def test_texts_that_are_no_plain_conjunctions_are_parsed(text: str) -> None:
+    line = json.dumps({"id": 1, "text": text}).encode()
+    assert compile_rows.TextTemplates().as_bulk(line) == line
+
+
+def test_a_bad_text_of_a_known_kind_is_told_as_it_was_written(tmp_path: Path) -> None:
+    (bad,) = SubscriptionTable(tmp_path, SCHEMA).upsert(lines({1: "a > 1", 2: "a > 2", 3: "a > 'x'"})).bad
+    assert "Write a number, such as: a > 100" in str(bad)
 
 
 @pytest.mark.parametrize("partitions", [1, 3])

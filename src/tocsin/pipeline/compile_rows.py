@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -24,7 +25,9 @@ import numpy.typing as npt
 from tocsin.compile.bulk import load_bulk
 from tocsin.compile.ids import Ids, ids_of
 from tocsin.compile.table import ConjunctionTable
-from tocsin.errors import BindError, DuplicateSubscription, NotSupported, ParseError
+from tocsin.errors import BindError, DuplicateSubscription, NotSupported, ParseError, TocsinError
+from tocsin.language import parse
+from tocsin.language.bulk_form import to_bulk
 from tocsin.language.documents import BadLine
 from tocsin.language.formula import Operators
 from tocsin.language.syntax import OperatorCall
@@ -72,6 +75,76 @@ class Piece:
     counts: dict[int, int] = field(default_factory=dict)  # partition -> rows seen of it
 
 
+class TextTemplates:
+    """Texts that differ in their constants only are parsed once; the others of a kind become bulk predicates.
+
+    Parsing is nine tenths of compiling. A kind is a text without its constants, and it is a template if its first text
+    is a conjunction of predicates with just these constants, in their order. Only plain numbers and texts are taken for
+    constants; whatever else a text has is part of its kind, or lets it be parsed.
+    """
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, tuple[list[str], list[list[str]]] | None] = {}
+
+    def as_bulk(self, line: bytes) -> bytes:
+        """Return the line, or one that means the same and needs no parsing."""
+        try:
+            given = _read_text(line)
+        except msgspec.MsgspecError:
+            return line
+        if _UNTEMPLATED.search(given.text) is not None:
+            return line
+        constants = [_constant(text) for text in _CONSTANT.findall(given.text)]
+        kind = _CONSTANT.sub(_kind_of_constant, given.text)
+        if kind not in self._kinds:
+            if len(self._kinds) >= MOST_TEMPLATES:
+                self._kinds.clear()
+            self._kinds[kind] = _template(given.text, constants)
+        template = self._kinds[kind]
+        if template is None:
+            return line
+        types, predicates = template
+        filled = [[*predicate, constant] for predicate, constant in zip(predicates, constants, strict=True)]
+        return msgspec.json.encode({"id": given.id, "event_types": types, "predicates": filled})
+
+
+class _WithText(msgspec.Struct, forbid_unknown_fields=True):
+    id: str | int
+    text: str
+
+
+MOST_TEMPLATES = 10_000
+_read_text = msgspec.json.Decoder(_WithText).decode
+_UNTEMPLATED = re.compile(r"""["\[\\]|--|''|[^\x20-\x7e]|.{2000}""")
+_CONSTANT = re.compile(r"'[^']{0,200}'|(?<![\w.?'])[0-9]{1,9}(?:\.[0-9]{1,6})?(?![\w.'])")
+
+
+def _constant(text: str) -> int | float | str:
+    if text.startswith("'"):
+        return text[1:-1]
+    return float(text) if "." in text else int(text)
+
+
+def _kind_of_constant(found: re.Match[str]) -> str:
+    return "\0" + type(_constant(found.group())).__name__
+
+
+def _template(text: str, constants: list[int | float | str]) -> tuple[list[str], list[list[str]]] | None:
+    """Return event types, and attribute and operator for each constant; None where the text is not of that form."""
+    try:
+        bulk = to_bulk(parse(text))
+    except TocsinError:
+        return None
+    predicates = bulk["predicates"]
+    operands = [predicate[2] for predicate in predicates if len(predicate) == 3]
+    same = len(operands) == len(predicates) == len(constants) > 0 and "with" not in bulk
+    if not same or any(
+        type(one) is not type(other) or one != other for one, other in zip(operands, constants, strict=True)
+    ):
+        return None
+    return bulk.get("event_types", []), [[predicate[0], predicate[1]] for predicate in predicates]
+
+
 @dataclass(frozen=True, slots=True)
 class LineCompiler:
     """Compiles lines of one schema; `known` are digests, sorted, of what needs no compiling."""
@@ -81,6 +154,7 @@ class LineCompiler:
     known: Digests
     documents: bool = False
     needs_id: bool = False
+    templates: TextTemplates = field(default_factory=TextTemplates)
 
     def compile(self, lines: Sequence[bytes], rows: Longs) -> Piece:
         """Return what comes of lines with these numbers."""
@@ -110,16 +184,18 @@ class LineCompiler:
                 why = str(DuplicateSubscription(id))
                 piece.bad.append(BadRow(int(rows[at]), id, why, line.decode(), repeated=True))
                 lines[at] = b""
-        loaded = load_bulk(lines, self.schema, self.operators, first_line=0)
-        piece.bad += [
-            BadRow(int(rows[error.line]), error.id, str(error.error), lines[error.line].decode("utf-8", "replace"))
-            for error in loaded.errors
-        ]
+        loaded = load_bulk(map(self.templates.as_bulk, lines), self.schema, self.operators, first_line=0)
+        piece.bad += [self._bad(error, lines[error.line], int(rows[error.line])) for error in loaded.errors]
         if len(loaded.table.ids):
             chosen = np.array([places[id] for id in _listed(loaded.table.ids)], np.int64)
             piece.table, piece.ids = loaded.table, loaded.table.ids
             piece.rows, piece.digests = rows[chosen], digests[chosen]
             piece.documents = [lines[at].decode() for at in chosen.tolist()] if self.documents else None
+
+    def _bad(self, found: BadLine, line: bytes, row: int) -> BadRow:
+        """Return why a line is none, in the words of what was written."""
+        as_written = load_bulk([line], self.schema, self.operators).errors or [found]
+        return BadRow(row, found.id, str(as_written[0].error), line.decode("utf-8", "replace"))
 
 
 def compile_lines(lines: Iterable[bytes | str], compiler: LineCompiler) -> Iterator[Piece]:
