@@ -11,7 +11,7 @@ from tocsin.language import node_from_json
 from tocsin.language.bind import bind_condition
 from tocsin.language.formula import Scope
 from tocsin.language.semantics import Situation, holds
-from tocsin.language.words import words
+from tocsin.language.text_patterns import words
 from tocsin.schema import Event, Schema
 
 

@@ -14,7 +14,7 @@ from tocsin.compile.atoms import Among, Atom, Bound, Decided
 from tocsin.errors import Meaningless, TooLarge
 from tocsin.language import bind, evaluate, parse
 from tocsin.language.semantics import predicate_holds
-from tocsin.language.words import words
+from tocsin.language.text_patterns import words
 from tocsin.schema import Event, Schema, View
 from tocsin.schema.examples import load_example
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tests.offers.worlds import MARKET, random_offer, random_subscription
 from tocsin.broker import Broker
-from tocsin.broker.offers import OfferAdmission
+from tocsin.broker.admission import OfferAdmission
 from tocsin.errors import BindError, EventRejected
 from tocsin.language import BoundSubscription, bind
 from tocsin.language.explain import plain_values

@@ -15,7 +15,7 @@ pytest.importorskip("pyspark")
 
 from tests.pipeline.offer_worlds import OfferWorld
 from tocsin.broker import Broker
-from tocsin.broker.offers import OfferAdmission
+from tocsin.broker.admission import OfferAdmission
 from tocsin.pipeline.ingest import IncomingEvent, ingest
 from tocsin.pipeline.log_query import store_batch
 from tocsin.pipeline.run import Pipeline, PipelineSettings, Sink

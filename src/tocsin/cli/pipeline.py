@@ -97,7 +97,7 @@ def index(
     json: bool = JSON_OPTION,
 ) -> None:
     """Write a folder of subscriptions for `tocsin.spark.match`. Exit code 1: some lines were bad."""
-    from tocsin.operators.registries import open_registry
+    from tocsin.operators.registry import open_registry
     from tocsin.pipeline.subscription_table import SubscriptionTable
 
     table = SubscriptionTable(

@@ -1,6 +1,10 @@
 """Raw memory: kernels that read columns of numbers where Arrow has them, by address, and write numbers in few bits.
 
 Thirty columns as thirty arrays would be thirty calls of a kernel; their addresses are one array and one call.
+
+Words of 64 bits: which bits are set, and how many. For the kernels that go through bitmaps.
+
+Where Numba is told to compile nothing (NUMBA_DISABLE_JIT=1), plain Python takes the place of the intrinsics.
 """
 
 # Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
@@ -23,6 +27,7 @@ from tocsin.index.jit import lean_kernel
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 Int64s = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -180,3 +185,42 @@ def addresses_of(batch: pa.RecordBatch, positions: Int64s) -> Int64s:
     addresses = np.empty(len(positions), np.int64)
     int64_columns(_pointer_of(array, b"arrow_array"), positions, addresses)
     return addresses
+
+
+# Words of 64 bits.
+
+
+ONE = np.uint64(1)
+ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+@intrinsic
+def count_zeros(typing: Any, word: Any) -> Any:
+    """Return the number of trailing zero bits of a word that is not 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
+def count_ones(typing: Any, word: Any) -> Any:
+    """Return the number of bits set in a word."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return types.int64(types.uint64), generate
+
+
+if getattr(config, "DISABLE_JIT", 0):
+
+    def count_zeros(word: np.uint64) -> int:
+        """Return the number of trailing zero bits of a word that is not 0."""
+        bits = int(word)
+        return (bits & -bits).bit_length() - 1
+
+    def count_ones(word: np.uint64) -> int:
+        """Return the number of bits set in a word."""
+        return int(word).bit_count()

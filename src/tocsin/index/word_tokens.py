@@ -2,7 +2,7 @@
 
 Each text is a list of numbers of words, in order; the batch has a vocabulary of its own. A segment codes the vocabulary
 by its constants, and so its events; word patterns are looked for among the numbers. What a word is, is said by
-language/words.py: texts in ASCII are cut here by the same rule, others are brought into the form in which words are
+language/text_patterns.py: texts in ASCII are cut here by the same rule, others are brought into the form in which words are
 compared there, and are cut here at the blanks. Used by index/encode.py and matching/deciders.py.
 """
 
@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.index.coded_batch import MultipleCodes
-from tocsin.index.id_places import places_of_texts
+from tocsin.index.coder import TextCoder, places_of_texts
 from tocsin.index.jit import helper, kernel
+from tocsin.index.key_column import MultipleCodes
 from tocsin.index.raw_memory import byte_at, int32_at
-from tocsin.index.text_coder import TextCoder
 from tocsin.language.syntax import Words
-from tocsin.language.words import words
+from tocsin.language.text_patterns import words
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -58,9 +58,8 @@ from tocsin.language.formula import (
     is_numeric,
     numeric_type,
 )
-from tocsin.language.geo import METRES, distance_metres, in_box
-from tocsin.language.like import is_like
 from tocsin.language.offer import Offer
+from tocsin.language.sides import bound_in, variables_of
 from tocsin.language.syntax import (
     And,
     Arithmetic,
@@ -81,9 +80,8 @@ from tocsin.language.syntax import (
     Within,
     names_of,
 )
-from tocsin.language.time_units import MICROSECONDS
-from tocsin.language.variables import bound_in, variables_of
-from tocsin.language.words import satisfies, words
+from tocsin.language.text_patterns import is_like, satisfies, words
+from tocsin.language.units import METRES, MICROSECONDS, distance_metres, in_box
 from tocsin.schema import Domain, EnumeratedDomain, Event, HierarchicalDomain, Number, TimeDomain, Value
 from tocsin.schema.domain import LARGEST_INTEGER, is_reasonable
 

@@ -27,12 +27,10 @@ from tocsin.compile.ids import Ids, ids_of
 from tocsin.compile.table import ConjunctionTable
 from tocsin.errors import BindError, DuplicateSubscription, NotSupported, ParseError, TocsinError
 from tocsin.language import parse
-from tocsin.language.bulk_form import to_bulk
-from tocsin.language.documents import BadLine
+from tocsin.language.documents import BadLine, to_bulk
 from tocsin.language.formula import Operators
 from tocsin.language.syntax import OperatorCall
-from tocsin.operators.registries import INSTALLED, open_registry
-from tocsin.operators.registry import Registry
+from tocsin.operators.registry import INSTALLED, Registry, open_registry
 from tocsin.schema import Schema, ViewAttribute
 from tocsin.schema.files import dumps, loads
 

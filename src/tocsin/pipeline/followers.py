@@ -15,17 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tocsin.broker.admission import OfferAdmission, PublishedOffer
 from tocsin.broker.core import Core
-from tocsin.broker.indexes import folder_of, open_index
-from tocsin.broker.offers import OfferAdmission, PublishedOffer
+from tocsin.broker.live_index import folder_of, open_index
 from tocsin.broker.outcomes import Outcome, outcomes_of
 from tocsin.broker.settings import BrokerSettings
 from tocsin.errors import UnknownSubscription
 from tocsin.language.offer import Offer
-from tocsin.matching.inquiry import Inquiry
+from tocsin.matching.engine import Inquiry
 from tocsin.offers.program_files import ProgramsFile
-from tocsin.operators.registries import open_registry
-from tocsin.operators.registry import Registry
+from tocsin.operators.registry import Registry, open_registry
 from tocsin.pipeline.match_lists import Longs, MatchLists
 from tocsin.pipeline.open_index import OpenIndex
 from tocsin.schema import Event, Schema
@@ -165,7 +164,7 @@ def follower_of(
 ) -> Follower:
     """Return this process's follower of a store, made when it is first asked for.
 
-    `operators` names those that subscriptions may call, as operators/registries.py has it, and `programs` the file of
+    `operators` names those that subscriptions may call, as operators/registry.py has it, and `programs` the file of
     those that offers may (offers/program_files.py): each worker makes its own, and has its own cache of results.
     """
     key = (os.getpid(), place, operators, programs)

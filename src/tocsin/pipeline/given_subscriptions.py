@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 from tocsin.errors import FileError, NotSupported, ParseError, TocsinError
 from tocsin.offers.program_files import open_programs
-from tocsin.operators.registries import open_registry
-from tocsin.operators.registry import Registry
+from tocsin.operators.registry import Registry, open_registry
 from tocsin.pipeline.compile_rows import named_operators
 from tocsin.pipeline.open_index import IndexReference
 from tocsin.pipeline.subscription_table import Bad, SubscriptionTable, is_folder, read_manifest, read_schema
@@ -34,7 +33,7 @@ log = logging.getLogger("tocsin.pipeline")
 
 
 def reference_of(
-    subscriptions: DataFrame | str | Path,
+    subscriptions: DataFrame | SubscriptionTable | str | Path,
     schema: Schema | None,
     *,
     follow: bool,
@@ -50,17 +49,20 @@ def reference_of(
     """
     names = named_operators(operators), named_programs(programs)
     registry = open_registry(operators)
+    if isinstance(subscriptions, SubscriptionTable):
+        subscriptions = subscriptions.place
     if isinstance(subscriptions, str | Path):
         reference, known = _named(subscriptions, schema, follow=follow)
     elif schema is None:
         raise ParseError("subscriptions in a DataFrame need schema=…")
     else:
         known = schema
-        given = _table_at(schema, folder, operators=names[0], documents=documents)
+        given = _table_at(schema, folder, operators=names[0], documents=documents, shared=not follow)
         change = given.replace(subscriptions, bad=bad)
         if change.bad:
             listed = "\n".join(map(str, change.bad[:SHOWN]))
             log.warning("%d subscriptions are left out:\n%s", len(change.bad), listed)
+        follow = follow and folder is not None  # nobody else changes a temporary table
         reference = IndexReference(given.place, version=None if follow else change.version, follow=follow)
     reference = replace(reference, operators=names[0], programs=names[1])
     _check_operators(reference, registry)
@@ -71,19 +73,21 @@ _tables: dict[tuple[str, str | None, bool], SubscriptionTable] = {}
 
 
 def _table_at(
-    schema: Schema, folder: str | Path | None, *, operators: str | None, documents: bool
+    schema: Schema, folder: str | Path | None, *, operators: str | None, documents: bool, shared: bool
 ) -> SubscriptionTable:
-    """Return the table at a folder; else a temporary one, the same for the same schema: it knows what it has compiled.
+    """Return the table at a folder; else a temporary one, which goes with the process.
 
-    Temporary tables go with the process.
+    A shared one is the same for the same schema, and knows what it has compiled; a stream has its own, since it may need
+    its version for longer than so many others are kept.
     """
     if folder is not None:
         return SubscriptionTable(folder, schema, operators=operators, documents=documents)
     key = (hashlib.sha256(dumps(schema, "json").encode()).hexdigest(), operators, documents)
-    if key not in _tables:
+    if key not in _tables or not shared:
         place = tempfile.mkdtemp(prefix="tocsin-subscriptions-")
         atexit.register(shutil.rmtree, place, ignore_errors=True)
-        _tables[key] = SubscriptionTable(place, schema, operators=operators, documents=documents)
+        table = SubscriptionTable(place, schema, operators=operators, documents=documents)
+        return _tables.setdefault(key, table) if shared else table
     return _tables[key]
 
 

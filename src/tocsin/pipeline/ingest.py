@@ -21,23 +21,22 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 from sqlalchemy import select
 
-from tocsin.broker.admission import Admitted, Rejected, admit_all
-from tocsin.broker.offers import OfferAdmission, PublishedOffer
+from tocsin.broker.admission import Admitted, OfferAdmission, PublishedOffer, Rejected, admit_all
+from tocsin.broker.cursors import id_text, new_event_ids
 from tocsin.broker.publishing import violation_parts
 from tocsin.broker.receipts import PublishReceipt
 from tocsin.broker.settings import BrokerSettings
-from tocsin.broker.times import id_text, new_event_ids
 from tocsin.errors import EventRejected, FileError, NotSupported, SchemaError, Violation
 from tocsin.offers.program_files import ProgramsFile
-from tocsin.operators.registries import open_registry
+from tocsin.operators.registry import open_registry
 from tocsin.pipeline.followers import open_store
 from tocsin.pipeline.meter import BatchReport, Meter
 from tocsin.schema import Schema
 from tocsin.store import Store, Transaction, events, letters, schema_history
-from tocsin.store.crash_points import reach
 from tocsin.store.letters import NewDeadLetter
 from tocsin.store.offers import StoredOffer, add_offers
 from tocsin.store.tables import idempotency
+from tocsin.store.transaction import reach
 
 if TYPE_CHECKING:
     import pyarrow as pa

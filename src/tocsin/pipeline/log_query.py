@@ -24,10 +24,10 @@ from tocsin.pipeline.meter import BatchReport, Meter
 from tocsin.pipeline.store_source import StoreEventSource, StoreMatchSource
 from tocsin.pipeline.stored_matching import OUTPUT, MatchStored
 from tocsin.store import Store
-from tocsin.store.crash_points import reach
 from tocsin.store.letters import NewDeadLetter, add_dead_letters
 from tocsin.store.notifications import Block, record_blocks
 from tocsin.store.offers import ValueBlock, add_values
+from tocsin.store.transaction import reach
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -105,7 +105,7 @@ class LogQuery:
     trigger_seconds: float = 0.0
     until_idle: bool = False  # end when everything that is there is matched
     start: str = "matched"  # where a query without a checkpoint begins: a seq, or after what has been matched
-    operators: str | None = None  # those that subscriptions may call: see operators/registries.py
+    operators: str | None = None  # those that subscriptions may call: see operators/registry.py
     programs: str | None = None  # those that offers may call: a file, see offers/program_files.py
 
 

@@ -43,7 +43,7 @@ from tocsin.pipeline.plan import (
     quoted,
     transported,
 )
-from tocsin.pipeline.subscription_table import read_manifest
+from tocsin.pipeline.subscription_table import SubscriptionTable, read_manifest
 from tocsin.schema import Schema
 from tocsin.schema.files import dumps, load
 
@@ -69,7 +69,7 @@ class PreparedMatch:
 
 def prepare_match(
     events: DataFrame,
-    subscriptions: DataFrame | str | Path,
+    subscriptions: DataFrame | SubscriptionTable | str | Path,
     *,
     schema: Schema | str | Path | None = None,
     how: How = "auto",
@@ -98,8 +98,8 @@ def prepare_match(
         events: An event a row; batch or streaming. The event is in the columns that the schema knows, or exactly in
             `event_columns`, or in the one JSON, VARIANT or struct column `event_json`. Such a column may also hold offers:
             {"event": {…}, "rules": [text, …], "dynamic": {attribute: text}}.
-        subscriptions: A DataFrame (given_subscriptions.py says of which columns), a folder of subscriptions, or a store.
-        schema: A Schema or the file of one; by default that of the folder or the store.
+        subscriptions: A DataFrame (compile_rows.py says of which columns), a SubscriptionTable or its place, or a store.
+        schema: A Schema or the file of one; by default that of the table or the store.
         how: Who gets what: "events", "shards", or "auto" by size; `explain_match(df)` tells what and why.
         output: "pairs" (event, subscription), "lists" (one row an event), or "counts".
         event_id: The column that names the event; kept in the output.
@@ -114,7 +114,7 @@ def prepare_match(
         invalid: What to do with a row that is no event by the schema: "drop" it, "keep" it with the reason in the
             column `invalid`, or "fail".
         operators: Those that subscriptions and rules may call, by name: "installed", a settings file, or
-            "package.module:function" (operators/registries.py). They must be pure.
+            "package.module:function" (operators/registry.py). They must be pure.
         programs: The file of those that offers may call (offers/program_files.py): one that all workers see.
         bad_subscriptions: "fail", or "skip" those that are wrong: no subscription, or one whose id is null or came before.
         folder: Where to write the segments of a DataFrame's subscriptions: a place that all workers see. It then holds

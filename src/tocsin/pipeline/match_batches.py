@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.errors import EventRejected, TocsinError
-from tocsin.matching.inquiry import Inquiry
+from tocsin.matching.engine import Inquiry
 from tocsin.offers.analysis import Analysis
 from tocsin.offers.program_files import open_programs
-from tocsin.operators.registries import open_registry
+from tocsin.operators.registry import open_registry
 from tocsin.pipeline.admission import Admission, admit_batch
 from tocsin.pipeline.match_lists import BINDINGS, COMPUTED, MatchLists, PairDetails
 from tocsin.pipeline.open_index import IndexReference, OpenIndex, PairReasons, open_index

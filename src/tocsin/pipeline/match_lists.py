@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tocsin.errors import TocsinError
 from tocsin.language.explain import plain_values
-from tocsin.matching.inquiry import Inquiry, Match
+from tocsin.matching.engine import Inquiry, Match
 
 if TYPE_CHECKING:
     import pyarrow as pa

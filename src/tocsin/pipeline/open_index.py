@@ -26,13 +26,11 @@ from tocsin.index.index_folder import Manifest
 from tocsin.language import BoundSubscription, bind, explain
 from tocsin.language.documents import decode, from_document
 from tocsin.language.explain import Outcome
-from tocsin.matching.columnar.matches import Matches, in_sequence
-from tocsin.matching.columnar.tier_ids import TierIds
-from tocsin.matching.inquiry import Inquiry
+from tocsin.matching.columnar.matches import Matches, TierIds, in_sequence
+from tocsin.matching.engine import Inquiry
 from tocsin.matching.matcher import Matcher
 from tocsin.offers.program_files import ProgramsFile
-from tocsin.operators.registries import open_registry
-from tocsin.operators.registry import Registry
+from tocsin.operators.registry import Registry, open_registry
 from tocsin.pipeline.list_chunk import IdDictionary
 from tocsin.pipeline.match_lists import Longs, MatchLists
 from tocsin.pipeline.subscription_table import folder_at
@@ -50,7 +48,7 @@ class IndexReference:
     `version` pins a folder's version, so that a retried task gives the same rows. With `follow` the time of a micro-batch
     says which version is meant. With `shards`, a task is asked for one of them, and opens only its segments. `numbered`
     asks for numbers in the index's dictionary in place of ids, where it has one. `operators` and `programs` name those
-    that subscriptions and offers may call (operators/registries.py, offers/program_files.py).
+    that subscriptions and offers may call (operators/registry.py, offers/program_files.py).
     """
 
     place: str
@@ -258,7 +256,7 @@ class FolderIndex(OpenIndex):
         return _lists_of(found)
 
     def document(self, id: Any) -> str:
-        if not self._manifest.documents:
+        if not self._manifest.with_documents:
             raise NotSupported("this folder has no documents to explain with; write it with documents=True")
         found = find_document(self._folder.path, self._manifest, id)
         if found is None:

@@ -138,7 +138,7 @@ class PipelineSettings:
     accept_lost_checkpoint: bool = False
     engine: str = "columnar"
     index: str | None = None  # the folder of the store's index; by default beside the store, if that is a file
-    operators: str | None = None  # those that subscriptions may call: see operators/registries.py
+    operators: str | None = None  # those that subscriptions may call: see operators/registry.py
     programs: str | None = None  # those that offers may call: a file that all workers see
 
 

@@ -22,15 +22,15 @@ import msgspec
 import numpy as np
 
 from tocsin.broker.admission import admit_stored
+from tocsin.broker.cursors import id_text
 from tocsin.broker.outcomes import Outcome
-from tocsin.broker.times import id_text
 from tocsin.errors import TocsinError
 from tocsin.pipeline.followers import Follower, follower_of
 from tocsin.schema import Event
-from tocsin.store.crash_points import reach
 from tocsin.store.letters import unmatched
 from tocsin.store.notifications import Matches, encode_blocks, notification_id
 from tocsin.store.offers import NOTHING_BESIDE, Beside, ValueBlock, decode_values
+from tocsin.store.transaction import reach
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +58,7 @@ class MatchStored:
     engine: str = "columnar"
     index: str | None = None  # the folder of the store's index, where it is not beside it
     with_body: bool = False  # a dead letter always carries its body
-    operators: str | None = None  # those that subscriptions may call: see operators/registries.py
+    operators: str | None = None  # those that subscriptions may call: see operators/registry.py
     programs: str | None = None  # those that offers may call: a file, see offers/program_files.py
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -28,13 +28,12 @@ import numpy as np
 
 from tocsin.compile.ids import ids_of, joined_ids, kept_ids
 from tocsin.errors import FileError, ParseError, SchemaError
-from tocsin.index.id_places import IdPlaces
+from tocsin.index.coder import IdPlaces
 from tocsin.index.index_folder import IndexFolder, Manifest
 from tocsin.index.subscription_index import SubscriptionIndex, due
 from tocsin.language.documents import BadLine
 from tocsin.language.formula import NO_OPERATORS, Operators
-from tocsin.operators.registries import open_registry
-from tocsin.operators.registry import Registry
+from tocsin.operators.registry import Registry, open_registry
 from tocsin.pipeline.compile_rows import (
     BadRow,
     Digests,
@@ -239,7 +238,7 @@ class SubscriptionTable:
         """Return whether what a version has is what would be compiled: with texts and operators as they are wanted."""
         registry = self._registry()
         have = isinstance(registry, Registry) and all(name in registry for name in before.operators)
-        return (have or not before.operators) and (before.documents or not self._documents)
+        return (have or not before.operators) and (before.with_documents or not self._documents)
 
     def _compiled(self, given: DataFrame | Iterable[bytes | str], schema: Schema, known: Digests) -> Iterator[Piece]:
         if _is_frame(given):
@@ -309,12 +308,12 @@ class SubscriptionTable:
         path, now_us = self._folder.path, time.time_ns() // 1000
         anew = operation == "replace" and chosen is not None and not chosen.unchanged.any()
         kept = () if before is None or anew else before.contents
-        documents = self._documents if chosen is not None or before is None else before.documents
+        documents = self._documents if chosen is not None or before is None else before.with_documents
         if chosen is not None and chosen.kept:
             kept = Contents.write(path, f"{version:08d}.contents", chosen, kept)
         quarantine = write_quarantine(path, f"{version:08d}.quarantine", bad, chosen) if bad else ""
         manifest = self._folder.save(
-            index, 0, contents=kept, documents=documents, content=content, quarantine=quarantine,
+            index, 0, contents=kept, with_documents=documents, content=content, quarantine=quarantine,
             effective_us=0 if newest is None else now_us + EFFECT_US, written_us=now_us, operation=operation,
             table=(newest.table if newest is not None else "") or uuid.uuid4().hex,
         )  # fmt: skip

@@ -18,12 +18,11 @@ import numpy.typing as npt
 from tocsin.compile.ids import Ids, TextIds, id_at, ids_of, joined_ids, kept_ids
 from tocsin.compile.table import ConjunctionTable
 from tocsin.errors import DuplicateSubscription, FileError
+from tocsin.index.coder import IdPlaces
 from tocsin.index.explain import table_of
-from tocsin.index.id_places import IdPlaces
 from tocsin.index.index_folder import Manifest
 from tocsin.index.merge_tables import merge_tables
-from tocsin.index.subscription_index import SubscriptionIndex
-from tocsin.index.tier import Tier
+from tocsin.index.subscription_index import SubscriptionIndex, Tier
 from tocsin.language.documents import BadLine
 from tocsin.pipeline.compile_rows import DIGEST_BYTES, BadRow, Digests, Piece
 
