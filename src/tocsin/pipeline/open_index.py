@@ -33,7 +33,8 @@ from tocsin.offers.program_files import ProgramsFile
 from tocsin.operators.registry import Registry, open_registry
 from tocsin.pipeline.list_chunk import IdDictionary
 from tocsin.pipeline.match_lists import Longs, MatchLists
-from tocsin.pipeline.subscription_folder import find_document, folder_at
+from tocsin.pipeline.subscription_table import folder_at
+from tocsin.pipeline.table_contents import find_document
 from tocsin.schema import Event, Schema
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def _new_index(reference: IndexReference, shard: int | None) -> OpenIndex:
 
 
 class FolderIndex(OpenIndex):
-    """A folder of subscriptions (subscription_folder.py), or one shard of it."""
+    """A folder of subscriptions (subscription_table.py), or one shard of it."""
 
     def __init__(
         self,
@@ -255,7 +256,7 @@ class FolderIndex(OpenIndex):
         return _lists_of(found)
 
     def document(self, id: Any) -> str:
-        if not self._manifest.documents:
+        if not self._manifest.with_documents:
             raise NotSupported("this folder has no documents to explain with; write it with documents=True")
         found = find_document(self._folder.path, self._manifest, id)
         if found is None:
