@@ -234,7 +234,8 @@ def test_null_and_repeated_ids_are_bad_subscriptions(spark: "SparkSession", offe
 
 
 def test_a_new_version_of_a_folder_opens_only_what_is_new(shop: Schema, tmp_path: Path) -> None:
-    from tocsin.pipeline.open_index import FolderIndex, IndexReference, open_index
+    from tocsin.pipeline.match_batches import open_index
+    from tocsin.pipeline.open_index import FolderIndex, IndexReference
 
     others = [f'{{"id": {id}, "text": "price < 0"}}' for id in range(100, 200)]  # many, so that the first segment stays
     write_table(tmp_path, ['{"id": 1, "text": "price < 30"}', *others], shop)

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from tests.pipeline.worlds import write_table
 from tocsin.pipeline import list_chunk, match_file
 from tocsin.pipeline.list_chunk import IdDictionary
-from tocsin.pipeline.match_batches import MatchBatches, Output
+from tocsin.pipeline.match_batches import MatchBatches, Output, open_index
 from tocsin.pipeline.match_file import MatchFile, WriteMatches
 from tocsin.pipeline.match_lists import MatchLists
-from tocsin.pipeline.open_index import FolderIndex, IndexReference, open_index
+from tocsin.pipeline.open_index import FolderIndex, IndexReference
 from tocsin.pipeline.plan import Layout
 from tocsin.pipeline.subscription_table import SubscriptionTable
 from tocsin.schema import EventType, NumericDomain, Schema, TypeAttribute

@@ -21,7 +21,8 @@ from tocsin.operators.operator import operator
 from tocsin.operators.registry import Registry
 from tocsin.pipeline import compile_rows, subscription_table, table_contents
 from tocsin.pipeline.match import prepare_match
-from tocsin.pipeline.open_index import FolderIndex, IndexReference, open_index
+from tocsin.pipeline.match_batches import open_index
+from tocsin.pipeline.open_index import FolderIndex, IndexReference
 from tocsin.pipeline.subscription_table import (
     BadSubscriptions,
     SubscriptionTable,
