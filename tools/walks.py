@@ -70,7 +70,7 @@ class Walk:
     def close(self) -> None:
         """Look no more."""
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
 
 
 def _module(frame: FrameType) -> str | None:
@@ -95,9 +95,10 @@ def event(walk: Walk) -> None:
     from tocsin.service.identities import Identities
     from tocsin.service.settings import ServiceSettings
 
-    with tempfile.TemporaryDirectory() as folder, Broker.open(
-        Path(folder) / "walk.db", schema=load_example("insurance"), sweep=False
-    ) as broker:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Broker.open(Path(folder) / "walk.db", schema=load_example("insurance"), sweep=False) as broker,
+    ):
         settings = ServiceSettings()
         secret = Identities(broker.store, settings).first_admin()
         app = create_app(settings, broker=broker)
@@ -127,9 +128,10 @@ def subscription(walk: Walk) -> None:
     from tocsin.broker import Broker
     from tocsin.schema.examples import load_example
 
-    with tempfile.TemporaryDirectory() as folder, Broker.open(
-        Path(folder) / "walk.db", schema=load_example("insurance"), sweep=False
-    ) as broker:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Broker.open(Path(folder) / "walk.db", schema=load_example("insurance"), sweep=False) as broker,
+    ):
         for step in range(2):
             walk.on = step == 1
             broker.subscribe("insurance where cover = 'Full' and price < 900", owner="ada")
@@ -151,15 +153,17 @@ def offer(walk: Walk) -> None:
         return "cover" in event.values
 
     document = OFFER | {"rules": ["age >= 40 and wanted()"]}
-    with tempfile.TemporaryDirectory() as folder, Broker.open(
-        Path(folder) / "walk.db", schema=schema, operators=Registry([wanted]), sweep=False
-    ) as broker:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Broker.open(Path(folder) / "walk.db", schema=schema, operators=Registry([wanted]), sweep=False) as broker,
+    ):
         broker.subscribe("insurance where price < 1000 with name = 'Bob', age = 48, years_ncd = 8", owner="ada")
         for step in range(3):
             walk.on = step == 2
             receipt = broker.publish(document)
             walk.on = False
-            assert receipt.met is not None and receipt.met.matches == 1, receipt
+            assert receipt.met is not None, receipt
+            assert receipt.met.matches == 1, receipt
 
 
 def dataframe(walk: Walk) -> None:

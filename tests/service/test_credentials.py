@@ -14,8 +14,8 @@ from tests.databases import place, postgres
 from tests.service.world import PASSWORD, World, play
 from tocsin.cli import app as commands
 from tocsin.documents.accounts import SCOPES
-from tocsin.service.access import TABLE, scope_of
 from tocsin.service import account_upkeep
+from tocsin.service.access import TABLE, scope_of
 from tocsin.store import accounts, credentials
 
 __all__ = ["place", "postgres"]  # the databases that these tests run on

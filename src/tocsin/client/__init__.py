@@ -10,6 +10,12 @@ client.py     does them, waiting or awaited
 transport.py  server-sent events, read line by line; when a request is tried again; what is raised
 """
 
+# ruff: noqa: E402 - what is missing is said before anything needs it
+
+from tocsin import plugins
+
+plugins.require("client")
+
 from tocsin.client.client import AsyncClient, Client
 from tocsin.client.transport import ServiceRefused, ServiceUnreachable
 

@@ -34,7 +34,7 @@ from tocsin.service.openapi import openapi_document
 from tocsin.service.pipeline_watch import PipelineWatch, Watch
 from tocsin.service.routes import API_ROUTES
 from tocsin.service.routes.operations import start_daemon
-from tocsin.service.service import Service, open_broker
+from tocsin.service.service import KernelsWarmed, Service, open_broker
 from tocsin.service.settings import ServiceSettings
 from tocsin.service.telemetry import Metrics
 from tocsin.service.web.history import History
@@ -145,6 +145,9 @@ def run(settings: ServiceSettings, *, tell: Tell, warn: Tell) -> None:
     os.umask(0o077)  # what is written beside the store says what people ask for
     _announce_admin(settings, tell, warn)
     app = create_app(settings)
+    if settings.engine == "columnar" and settings.pipeline == "inline":
+        app.state.kernels = kernels = KernelsWarmed()
+        kernels.start()
     config = server_config(app, settings)
     server = Server(config, app, tell)
     server.run()
