@@ -13,7 +13,7 @@ from tests.project.files import BESIDE, ROOT, declared_dependencies
 # What somebody gets who installs tocsin. Papers, workloads and examples have distributions of their own.
 PRODUCT = {
     *("__init__.py", "__main__.py", "py.typed", "errors.py", "plugins.py"),
-    *("schema", "language", "compile", "index", "matching", "operators", "offers"),
+    *("documents", "schema", "language", "compile", "index", "matching", "operators", "offers"),
     *("store", "broker", "xml", "pipeline", "spark", "service", "client", "cli"),
 }
 
