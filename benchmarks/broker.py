@@ -33,7 +33,7 @@ from tocsin.broker.expressions import bind_stored
 from tocsin.language import evaluate
 from tocsin.schema import EventType, NumericDomain, Schema, TextDomain, TypeAttribute
 from tocsin.store import Store, accounts, subscriptions
-from tocsin.store.notifications import Matches, record_matches
+from tocsin.store.notifications import StoredMatches, record_matches
 from tocsin.store.subscriptions import NewSubscription
 from tocsin_lab.bench.workloads import OPERATORS, Workload, market
 
@@ -188,7 +188,7 @@ def storing(place: str, figures: Figures) -> None:
     def blocks() -> None:
         with store.write() as transaction:
             seq = transaction.draw()
-            record_matches(transaction, seq - 1, seq, Matches.of([seq] * count, range(count), owners))
+            record_matches(transaction, seq - 1, seq, StoredMatches.of([seq] * count, range(count), owners))
 
     figures.rate("store notifications of one event, in blocks", 10 * count, [timed(blocks) for _ in range(10)])
     kind = "BYTEA" if store.is_postgres else "BLOB"

@@ -10,7 +10,7 @@ from tocsin.errors import TocsinError
 from tocsin.language import bind, evaluate
 from tocsin.language.documents import from_document
 from tocsin.pipeline.followers import open_store
-from tocsin.store.notifications import Matches, record_matches
+from tocsin.store.notifications import StoredMatches, record_matches
 from tocsin_examples.house import House
 
 SUBSCRIPTIONS, EVENTS = 2_000, 60
@@ -34,7 +34,7 @@ def matches_of(house: House) -> list[tuple[int, int]]:
 def store(house: House, pairs: list[tuple[int, int]]) -> None:
     seqs, ids = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
     with open_store(house.place).write() as transaction:
-        record_matches(transaction, 0, house.last_seq(), Matches.of(seqs, ids, np.ones(len(ids), np.int64)))
+        record_matches(transaction, 0, house.last_seq(), StoredMatches.of(seqs, ids, np.ones(len(ids), np.int64)))
 
 
 def test_the_house_finds_everything_in_place(house: House) -> None:

@@ -23,7 +23,7 @@ from tocsin.store import Store, credentials, database, deliveries, events
 from tocsin.store.backup import backup, restore
 from tocsin.store.check import check
 from tocsin.store.database import upgrade, upgrade_engine
-from tocsin.store.notifications import Matches, record_matches
+from tocsin.store.notifications import StoredMatches, record_matches
 from tocsin.store.tables import HEAD, leases, meta, metadata, notifications, subscriptions
 from tocsin.store.tables import events as event_log
 
@@ -75,7 +75,7 @@ def test_matches_are_recorded_once_however_a_batch_is_replayed_or_cut(place: str
     def record(after: int, through: int) -> int:
         seqs = range(after + 1, through + 1)
         with store.write() as transaction:
-            return record_matches(transaction, after, through, Matches.of(seqs, [7] * len(seqs), [3] * len(seqs)))
+            return record_matches(transaction, after, through, StoredMatches.of(seqs, [7] * len(seqs), [3] * len(seqs)))
 
     assert [record(0, 4), record(0, 4), record(2, 7), record(7, 7), record(5, 10)] == [4, 0, 3, 0, 3]
     with pytest.raises(StoreError, match="not all matched"):

@@ -21,7 +21,7 @@ from tocsin.broker.cursors import LAST, Position, id_text, instant
 from tocsin.documents.events import Notification, NotificationPage
 from tocsin.errors import BadCursor, CursorExpired
 from tocsin.store import Meta, Store, accounts, events, notifications, offers, progress, replacements, subscriptions
-from tocsin.store.notifications import BUCKETS, Matches, notification_id, read_notifications
+from tocsin.store.notifications import BUCKETS, StoredMatches, notification_id, read_notifications
 from tocsin.store.offers import Beside, ValueBlock, decode_values
 from tocsin.store.transaction import read_meta
 
@@ -29,7 +29,7 @@ CONSUMER = "default"
 
 
 class Found(NamedTuple):
-    """Matches from the store in order, and whether there were more."""
+    """StoredMatches from the store in order, and whether there were more."""
 
     positions: list[Position]
     more: bool
@@ -165,7 +165,7 @@ class MatchedBatch:
     since: int  # between this seq and `through` nobody but this process has matched anything
     through: int
     arrival_us: int
-    matches: Matches
+    matches: StoredMatches
     events: Mapping[int, StoredNow]  # by seq
     values: Sequence[ValueBlock]  # what is told beside events
 

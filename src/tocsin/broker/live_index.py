@@ -24,7 +24,7 @@ from tocsin.offers.programs import Programs
 from tocsin.operators.registry import Registry
 from tocsin.schema import Event, Schema
 from tocsin.store import Store, schema_history
-from tocsin.store.notifications import Matches
+from tocsin.store.notifications import StoredMatches
 from tocsin.store.subscriptions import LeaseRow
 from tocsin.store.transaction import read_meta
 
@@ -90,13 +90,13 @@ class LiveIndex:
         arrivals_us: Sequence[int],
         events: Sequence[Event],
         inquiry: Inquiry | None = None,
-    ) -> Matches:
+    ) -> StoredMatches:
         """Return the matches of events as of their seqs and arrivals; the inquiry is told what else is found out."""
         position, subscription = self.matcher.find(events, Inquiry() if inquiry is None else inquiry)
         seq = np.asarray(seqs, np.int64)[position]
         arrival = np.asarray(arrivals_us, np.int64)[position]
         keep, owner = self.leases.apply_rule(seq, arrival, subscription)
-        return Matches(seq[keep], subscription[keep], owner[keep])
+        return StoredMatches(seq[keep], subscription[keep], owner[keep])
 
     def save(self) -> None:
         """Write the matcher to disk, and what it needs to go on from there."""

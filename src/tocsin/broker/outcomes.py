@@ -23,7 +23,7 @@ from tocsin.matching.engine import Failure, Inquiry
 from tocsin.schema import Event
 from tocsin.store import dead_letters
 from tocsin.store.dead_letters import NewDeadLetter
-from tocsin.store.notifications import Matches
+from tocsin.store.notifications import StoredMatches
 from tocsin.store.offers import NewBeside, StoredOffer, ValueBlock, add_offers, add_values, encode_values
 from tocsin.store.transaction import Transaction
 
@@ -73,7 +73,7 @@ def outcomes_of(
     seqs: Sequence[int],
     arrivals_us: Sequence[int],
     events: Sequence[Event],
-    matches: Matches,
+    matches: StoredMatches,
     inquiry: Inquiry,
 ) -> list[Outcome]:
     """Return what came of events that the live index has just matched, of those for which there is something to say."""

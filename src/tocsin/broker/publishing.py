@@ -39,7 +39,7 @@ from tocsin.schema import Event, Schema
 from tocsin.store import dead_letters, events, idempotency
 from tocsin.store.dead_letters import NewDeadLetter, add_dead_letters, unmatched
 from tocsin.store.events import StoredEvent, read_events
-from tocsin.store.notifications import Matches, record_matches
+from tocsin.store.notifications import StoredMatches, record_matches
 from tocsin.store.offers import documents_between
 from tocsin.store.transaction import reach
 
@@ -144,7 +144,11 @@ def run_publishes(
 
 
 def _batch(
-    core: Core, commit: Commit, matches: Matches, stored: list[tuple[int, bytes, Admitted]], outcomes: list[Outcome]
+    core: Core,
+    commit: Commit,
+    matches: StoredMatches,
+    stored: list[tuple[int, bytes, Admitted]],
+    outcomes: list[Outcome],
 ) -> MatchedBatch:
     """Return what a commit has matched, to be pushed from memory."""
     start = commit.transaction.start
@@ -235,7 +239,7 @@ def _store(
     return new
 
 
-def _match(commit: Commit, stored: list[tuple[int, bytes, Admitted]]) -> tuple[Matches, list[Outcome]]:
+def _match(commit: Commit, stored: list[tuple[int, bytes, Admitted]]) -> tuple[StoredMatches, list[Outcome]]:
     """Return whom new events reach, and what else comes of them."""
     seqs = [seq for seq, _, _ in stored]
     arrivals = [commit.now_us] * len(seqs)

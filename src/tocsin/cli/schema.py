@@ -78,7 +78,7 @@ def extend(
     from tocsin.schema import files
 
     old = load_schema(file)
-    new = apply_extension(old, Extension(domain, attribute, event_type, add, request))
+    new = apply_extension(old, ExtensionOptions(domain, attribute, event_type, add, request))
     if new.version == old.version:
         raise BadDefinition("nothing to extend: give --domain, --attribute, --event-type, --add or --request")
     if output is None:
@@ -109,7 +109,7 @@ def infer(
 
 
 @dataclass(frozen=True, slots=True)
-class Extension:
+class ExtensionOptions:
     """What was asked for; None where an option was not given."""
 
     domain: str | None
@@ -119,7 +119,7 @@ class Extension:
     request: Path | None
 
 
-def apply_extension(schema: Schema, extension: Extension) -> Schema:
+def apply_extension(schema: Schema, extension: ExtensionOptions) -> Schema:
     """Return the schema with the extension; raises a SchemaError and changes nothing where a part of it is wrong."""
     if extension.domain is not None:
         schema = schema.add_domain(_domain(extension.domain))

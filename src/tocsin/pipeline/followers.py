@@ -30,7 +30,7 @@ from tocsin.pipeline.open_index import OpenIndex
 from tocsin.schema import Event, Schema
 from tocsin.schema.arrow import events_from_arrow
 from tocsin.store import Store
-from tocsin.store.notifications import Matches
+from tocsin.store.notifications import StoredMatches
 from tocsin.store.offers import documents_between
 from tocsin.store.subscriptions import trees_of
 
@@ -115,7 +115,7 @@ class Follower:
         arrivals_us: Sequence[int],
         events: Sequence[Event],
         inquiry: Inquiry | None = None,
-    ) -> Matches:
+    ) -> StoredMatches:
         """Return the matches of events as of their seqs and arrivals; the inquiry is told what else is found out."""
         found = Inquiry() if inquiry is None else inquiry
         with self._core.lock:
@@ -128,7 +128,7 @@ class Follower:
 
     def outcomes(
         self, seqs: Sequence[int], arrivals_us: Sequence[int], events: Sequence[Event]
-    ) -> tuple[Matches, list[Outcome]]:
+    ) -> tuple[StoredMatches, list[Outcome]]:
         """Return the same, and what is told beside events, and what failed."""
         inquiry = Inquiry()
         with self._core.lock:

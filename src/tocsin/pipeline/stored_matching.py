@@ -28,7 +28,7 @@ from tocsin.errors import TocsinError
 from tocsin.pipeline.followers import Follower, follower_of
 from tocsin.schema import Event
 from tocsin.store.dead_letters import unmatched
-from tocsin.store.notifications import Matches, encode_blocks, notification_id
+from tocsin.store.notifications import StoredMatches, encode_blocks, notification_id
 from tocsin.store.offers import NOTHING_BESIDE, Beside, ValueBlock, decode_values
 from tocsin.store.transaction import reach
 
@@ -151,7 +151,7 @@ def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 class MatchedPart:
     """What matching a part of the log gave: matches, what is told beside events, and why which are dead letters."""
 
-    matches: Matches
+    matches: StoredMatches
     outcomes: list[Outcome] = field(default_factory=list)
     reasons: dict[int, str] = field(default_factory=dict)  # by position
 
@@ -194,7 +194,7 @@ def _match_each(
     try:
         return MatchedPart(*_match_some(follower, seqs, arrivals, events, chosen), reasons)
     except (TocsinError, ArithmeticError, ValueError, TypeError, LookupError):
-        parts: list[Matches] = []
+        parts: list[StoredMatches] = []
         outcomes: list[Outcome] = []
         for at in chosen:  # one by one, to find the one that it cannot do
             try:
@@ -204,12 +204,12 @@ def _match_each(
             else:
                 parts.append(matches)
                 outcomes += met
-        return MatchedPart(Matches.joined(parts), outcomes, reasons)
+        return MatchedPart(StoredMatches.joined(parts), outcomes, reasons)
 
 
 def _match_some(
     follower: Follower, seqs: Sequence[int], arrivals: Sequence[int], events: dict[int, Event], chosen: list[int]
-) -> tuple[Matches, list[Outcome]]:
+) -> tuple[StoredMatches, list[Outcome]]:
     return follower.outcomes(
         [seqs[at] for at in chosen], [arrivals[at] for at in chosen], [events[at] for at in chosen]
     )

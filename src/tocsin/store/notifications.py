@@ -35,8 +35,8 @@ Longs = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Matches:
-    """Matches as columns: event `seq[i]` satisfied `subscription[i]`, which `owner[i]` owns."""
+class StoredMatches:
+    """StoredMatches as columns: event `seq[i]` satisfied `subscription[i]`, which `owner[i]` owns."""
 
     seq: Longs
     subscription: Longs
@@ -46,7 +46,7 @@ class Matches:
         return len(self.seq)
 
     @classmethod
-    def joined(cls, parts: Sequence[Matches]) -> Matches:
+    def joined(cls, parts: Sequence[StoredMatches]) -> StoredMatches:
         """Return the matches of all parts."""
         none = np.zeros(0, np.int64)
         return cls(
@@ -56,7 +56,7 @@ class Matches:
         )
 
     @classmethod
-    def of(cls, seq: object, subscription: object, owner: object) -> Matches:
+    def of(cls, seq: object, subscription: object, owner: object) -> StoredMatches:
         """Return matches from anything that converts to arrays of integers."""
         return cls(*(np.asarray(column, np.int64) for column in (seq, subscription, owner)))
 
@@ -77,7 +77,7 @@ def notification_id(event_id: bytes, subscription: int) -> bytes:
     return hashlib.blake2b(event_id + subscription.to_bytes(8, "big"), digest_size=16, person=b"tocsin").digest()
 
 
-def record_matches(transaction: Transaction, after_seq: int, through_seq: int, matches: Matches) -> int:
+def record_matches(transaction: Transaction, after_seq: int, through_seq: int, matches: StoredMatches) -> int:
     """Store the matches of the events in (after_seq, through_seq]; return how many were new.
 
     What an earlier transaction has recorded is left out, so that a batch may be replayed, also cut differently; a
@@ -90,7 +90,7 @@ def record_matches(transaction: Transaction, after_seq: int, through_seq: int, m
         return 0
     new = matches.seq > done
     if not new.all():
-        matches = Matches(matches.seq[new], matches.subscription[new], matches.owner[new])
+        matches = StoredMatches(matches.seq[new], matches.subscription[new], matches.owner[new])
     transaction.insert_rows(notifications, encode_blocks(matches))
     transaction.set_meta(matched_through=through_seq)
     return len(matches)
@@ -104,13 +104,13 @@ def record_blocks(transaction: Transaction, after_seq: int, through_seq: int, bl
     done = transaction.matched_through
     if after_seq > done or through_seq <= done or any(block.first_seq <= done for block in blocks):
         parts = [decode_block(block.first_seq, block.size, block.body) for block in blocks]
-        return record_matches(transaction, after_seq, through_seq, Matches.joined(parts))
+        return record_matches(transaction, after_seq, through_seq, StoredMatches.joined(parts))
     transaction.insert_rows(notifications, blocks)
     transaction.set_meta(matched_through=through_seq)
     return sum(block.size for block in blocks)
 
 
-def encode_blocks(matches: Matches) -> list[Block]:
+def encode_blocks(matches: StoredMatches) -> list[Block]:
     """Return matches as the rows that hold them."""
     if not len(matches):
         return []
@@ -140,7 +140,7 @@ def encode_blocks(matches: Matches) -> list[Block]:
     return blocks
 
 
-def _ordered(matches: Matches) -> Matches:
+def _ordered(matches: StoredMatches) -> StoredMatches:
     """Return the matches by bucket, seq, owner and subscription.
 
     Where all four fit into 64 bits, as they nearly always do, they are sorted as one number, which takes a fraction of
@@ -156,7 +156,7 @@ def _ordered(matches: Matches) -> Matches:
     bucket = matches.owner % BUCKETS
     if BUCKETS.bit_length() + seq_bits + owner_bits + id_bits > 62:
         order = np.lexsort((matches.subscription, matches.owner, matches.seq, bucket))
-        return Matches(matches.seq[order], matches.subscription[order], matches.owner[order])
+        return StoredMatches(matches.seq[order], matches.subscription[order], matches.owner[order])
     key = bucket << seq_bits
     key |= matches.seq - first_seq
     key <<= owner_bits
@@ -170,7 +170,7 @@ def _ordered(matches: Matches) -> Matches:
     key >>= owner_bits
     seq = (key & ((1 << seq_bits) - 1)) + first_seq
     owner += key >> seq_bits
-    return Matches(seq, subscription, owner)
+    return StoredMatches(seq, subscription, owner)
 
 
 def _block_starts(bucket: Longs) -> Longs:
@@ -182,7 +182,7 @@ def _block_starts(bucket: Longs) -> Longs:
     return np.concatenate([np.arange(start, end, BLOCK) for start, end in zip(new, ends, strict=True)])
 
 
-def read_notifications(connection: Connection, owner: int, after_seq: int) -> Iterator[Matches]:
+def read_notifications(connection: Connection, owner: int, after_seq: int) -> Iterator[StoredMatches]:
     """Yield an owner's matches from `after_seq` on (itself included), in order of seq, block by block."""
     table = notifications.c
     bucket = owner % BUCKETS
@@ -206,7 +206,7 @@ def read_notifications(connection: Connection, owner: int, after_seq: int) -> It
             found = decode_block(row[0], row[2], row[3])
             chosen = (found.owner == owner) & (found.seq >= after_seq)
             if chosen.any():
-                yield Matches(found.seq[chosen], found.subscription[chosen], found.owner[chosen])
+                yield StoredMatches(found.seq[chosen], found.subscription[chosen], found.owner[chosen])
         if len(rows) < _ROWS:
             return
         position = (rows[-1].first_seq, rows[-1].part)
@@ -245,7 +245,7 @@ def count_matches(connection: Connection, after_seq: int, through_seq: int) -> i
     return int(connection.execute(query).scalar_one())
 
 
-def all_blocks(connection: Connection) -> Iterator[tuple[int, int, int, Matches]]:
+def all_blocks(connection: Connection) -> Iterator[tuple[int, int, int, StoredMatches]]:
     """Yield bucket, first and last seq, and the matches of every block, for `tocsin db check`."""
     table = notifications.c
     query = select(notifications).order_by(table.bucket, table.first_seq, table.part)
@@ -254,13 +254,13 @@ def all_blocks(connection: Connection) -> Iterator[tuple[int, int, int, Matches]
         yield bucket, first, last, decode_block(first, count, body)
 
 
-def decode_block(first_seq: int, count: int, body: bytes) -> Matches:
+def decode_block(first_seq: int, count: int, body: bytes) -> StoredMatches:
     """Return the matches of a block; raises StoreDamaged."""
     if body[:1] != _FORMAT or len(body) != 1 + 16 * count:
         raise StoreDamaged(f"the block of notifications at seq {first_seq} is not one")
     owner = np.frombuffer(body, "<u4", count, 1).astype(np.int64)
     seq = np.frombuffer(body, "<u4", count, 1 + 4 * count).astype(np.int64) + first_seq
-    return Matches(seq, np.frombuffer(body, "<i8", count, 1 + 8 * count).astype(np.int64), owner)
+    return StoredMatches(seq, np.frombuffer(body, "<i8", count, 1 + 8 * count).astype(np.int64), owner)
 
 
 def remove_through(transaction: Transaction, seq: int) -> int:

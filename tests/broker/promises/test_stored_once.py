@@ -53,13 +53,13 @@ def test_notification_id_is_the_same_on_every_delivery_and_unique(place: str) ->
 def test_a_hundred_thousand_matches_of_one_event_take_few_rows(place: str) -> None:
     from sqlalchemy import func, select
 
-    from tocsin.store.notifications import BLOCK, BUCKETS, Matches, record_matches
+    from tocsin.store.notifications import BLOCK, BUCKETS, StoredMatches, record_matches
     from tocsin.store.tables import notifications
 
     with open_broker(place) as broker, broker.store.write() as transaction:
         seq = transaction.draw()
         ids = range(1, 100_001)
         owners = [1 + id % 5000 for id in ids]
-        record_matches(transaction, 0, seq, Matches.of([seq] * len(ids), ids, owners))
+        record_matches(transaction, 0, seq, StoredMatches.of([seq] * len(ids), ids, owners))
         rows = transaction.connection.execute(select(func.count()).select_from(notifications)).scalar_one()
         assert rows <= BUCKETS + len(ids) // BLOCK
