@@ -52,7 +52,7 @@ def require(extra: str) -> None:
 
 def is_there(module: str) -> bool:
     """Return whether a module can be imported, without doing so."""
-    return module in sys.modules or find_spec(module) is not None
+    return sys.modules[module] is not None if module in sys.modules else find_spec(module) is not None
 
 
 def missing(error: ModuleNotFoundError) -> NotInstalled | None:

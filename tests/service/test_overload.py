@@ -18,7 +18,6 @@ from tests.service.test_push import open_without_reading, publish, read, subscri
 from tests.service.world import PASSWORD, QUICK, World, play
 from tocsin.client import Client
 from tocsin.errors import StoreFailed
-from tocsin.service import publishing
 from tocsin.service.identities import Identities
 from tocsin.service.passwords import Passwords
 from tocsin.service.pipeline_watch import PipelineWatch
@@ -28,9 +27,9 @@ from tocsin.service.telemetry import Metrics
 CAR = {"event_type": "car", "price": 5}
 
 
-def test_line_that_is_full_refuses_with_when_to_come_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queue_that_is_full_refuses_with_when_to_come_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(world: World) -> None:
-        monkeypatch.setattr(publishing, "_MOST_WAITING", 0)
+        monkeypatch.setattr(world.broker._queue, "_most_waiting", 0)
         refused = await world.client("ada").post("/v1/events", json=CAR)
         assert (refused.status_code, refused.json()["type"]) == (503, "/problems/overloaded")
         assert int(refused.headers["retry-after"]) >= 1
