@@ -38,6 +38,12 @@ class Subscribed(msgspec.Struct, frozen=True):
     ticket: str | None = None
 
 
+class SubscribedMany(msgspec.Struct, frozen=True):
+    """Subscriptions that were stored in one commit."""
+
+    items: list[Subscribed]
+
+
 class Subscription(msgspec.Struct, frozen=True):
     """A subscription as its owner sees it."""
 
@@ -48,6 +54,7 @@ class Subscription(msgspec.Struct, frozen=True):
     lease_end: datetime
     generation: int
     ended: str | None = None
+    paused: bool = False
 
 
 class SubscriptionPage(msgspec.Struct, frozen=True):
@@ -119,12 +126,49 @@ class Explanation(msgspec.Struct, frozen=True):
     failure: str | None = None  # why there is no answer
 
 
+class Backfilled(msgspec.Struct, frozen=True):
+    """A stored event that a draft matches."""
+
+    seq: int
+    event_id: str
+    event: dict[str, Any]
+
+
+class BackfillPage(msgspec.Struct, frozen=True):
+    """Stored events that a draft matches; `after` goes on, None at the end."""
+
+    items: list[Backfilled]
+    looked_at: int
+    after: str | None
+
+
+class BackfillJob(msgspec.Struct, frozen=True):
+    """How far a draft was held against the log."""
+
+    id: int
+    state: str
+    looked_at: int
+    matched: int
+    examples: list[Backfilled] = []
+    reason: str | None = None
+
+
 class Account(msgspec.Struct, frozen=True):
     """Who the client acts for."""
 
     name: str
     role: str
     quotas: dict[str, int] = {}
+    used: dict[str, int] = {}
+
+
+class LoginSession(msgspec.Struct, frozen=True):
+    """Somebody is logged in: requests that change something carry the CSRF token."""
+
+    name: str
+    role: str
+    csrf_token: str
+    expires: datetime
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -135,6 +179,8 @@ class Token(msgspec.Struct, frozen=True):
     created: datetime
     expires: datetime | None = None
     token: str | None = None
+    scopes: list[str] = []
+    last_used: datetime | None = None
 
 
 class Webhook(msgspec.Struct, frozen=True):
@@ -146,3 +192,4 @@ class Webhook(msgspec.Struct, frozen=True):
     reason: str | None
     created: datetime
     secret: str | None = None
+    circuit: str | None = None
