@@ -70,6 +70,9 @@ lock: ## choose versions anew and write requirements.lock (needs uv)
 	uv pip compile pyproject.toml --quiet --all-extras --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock" \
 		--upgrade --output-file requirements.lock
+	uv pip compile pyproject.toml deploy/build.in --quiet --extra service --extra postgres --extra xml --extra arrow --constraint requirements.lock \
+		--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
+		--custom-compile-command "make lock" --output-file deploy/requirements.lock
 
 clean: ## remove everything that was made here, .venv included
 	rm -rf .venv .venv.lock build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
