@@ -331,7 +331,7 @@ class UnknownNotification(BrokerError):
 class UnknownOffer(BrokerError):
     """No such offer is kept, or it is another's."""
 
-    def __init__(self, seq: int) -> None:
+    def __init__(self, seq: int | str) -> None:
         self.seq = seq
         super().__init__(f"there is no offer {seq}")
 

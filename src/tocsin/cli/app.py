@@ -2,7 +2,7 @@
 
 Exit codes: 0 it went well; 1 it ran, and some of the input was bad or the answer is no; 2 it could not run.
 
-Commands of other distributions: a door for each, behind which it is loaded when somebody goes through.
+Commands of other distributions: each is loaded when it is called.
 
 A command is an entry point of the group tocsin.commands that leads to a Typer app or to a function. `tocsin --help` lists
 those that are known here, installed or not; one that is not says what to install. Which others there are is looked up
@@ -32,14 +32,14 @@ KNOWN = {
 _ALL_ARE_PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
-class Doors(TyperGroup):
+class CommandGroup(TyperGroup):
     """Commands, those included that other distributions have and nobody here knows."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         found = super().get_command(ctx, cmd_name)
         if found is None and cmd_name in plugins.installed(plugins.COMMANDS):
             app = new_app()
-            add_door(app, cmd_name, "")
+            add_plugin_command(app, cmd_name, "")
             found = typer.main.get_command(app)
         return found
 
@@ -50,13 +50,13 @@ def new_app(**settings: Any) -> typer.Typer:
     return typer.Typer(**settings)
 
 
-def add_doors(app: typer.Typer) -> None:
+def add_plugin_commands(app: typer.Typer) -> None:
     """Add the commands that are known to be elsewhere."""
     for name, (_, words) in KNOWN.items():
-        add_door(app, name, words)
+        add_plugin_command(app, name, words)
 
 
-def add_door(app: typer.Typer, name: str, words: str) -> None:
+def add_plugin_command(app: typer.Typer, name: str, words: str) -> None:
     """Add a command that loads the one of that name, and passes everything on to it."""
 
     def go_through(context: typer.Context) -> None:
@@ -85,7 +85,7 @@ def _alone(name: str, found: typer.Typer | Callable[..., Any]) -> typer.Typer:
 
 app = new_app(
     name="tocsin",
-    cls=Doors,
+    cls=CommandGroup,
     no_args_is_help=True,
     add_completion=True,
 )
@@ -110,7 +110,7 @@ app.command("apply")(rules.apply)
 app.command("test")(rules.hold)
 app.command("doctor")(doctor.doctor)
 app.command("warm")(doctor.warm)
-add_doors(app)
+add_plugin_commands(app)
 
 
 @app.command("symmetric", hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})

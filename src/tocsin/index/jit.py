@@ -112,7 +112,8 @@ def _cached(function: F, **options: Any) -> F:
         compiled.tocsin_kernel = True
         _KERNELS.append(compiled)
     if file is not None:  # where Numba compiles, and has a place to keep what it compiled
-        file._source_stamp = (file._source_stamp, key_of(function.__module__))
+        # Compared before anything else is read: what an older version kept may name classes that are gone.
+        file._version = f"{file._version} {key_of(function.__module__)}"
     return cast("F", compiled)
 
 

@@ -17,7 +17,7 @@ from tocsin.index.explain import table_of
 from tocsin.language.bind import BoundSubscription, bind_condition
 from tocsin.language.documents import node_from_json
 from tocsin.language.syntax import And, Box, Node, Not, Op, Or, Predicate, Subscription
-from tocsin.operators.asked import trusted_scope
+from tocsin.operators.questions import trusted_scope
 from tocsin.schema import BooleanDomain, EnumeratedDomain, HierarchicalDomain, TimeDomain
 
 if TYPE_CHECKING:
