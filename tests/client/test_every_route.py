@@ -52,7 +52,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "problem": ("not-found",),
     "xml": (b"<PUBLISH_EVENT/>",),
 }  # fmt: skip
-# Not by a request of calls.py: a stream is listened to, and the rest is for browsers.
+# Not by a request of client/calls.py: a stream is listened to, and the rest is for browsers.
 OTHERWISE = {
     ("GET", "/v1/notifications/stream"): "Client.listen",
     ("WS", "/v1/notifications/live"): "for pages; Client.listen has the same",
