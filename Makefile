@@ -62,14 +62,20 @@ torture: venv ## kill -9 the broker a thousand times and the service hundreds of
 	@TOCSIN_SLOW=1 TOCSIN_KILLS=200 $(BIN)/python -m pytest -q -s --timeout 7200 tests/service/test_killed.py
 	@TOCSIN_SLOW=1 TOCSIN_SOAK_SECONDS=7200 $(BIN)/python -m pytest -q tests/service/test_soak.py
 
-docs: venv ## check the documentation's links and say where it is
+docs: venv ## check the documentation's links, and build it as a site: build/site/index.html
 	@$(BIN)/python tools/check_links.py
+	@$(BIN)/python -m tools.cli_reference
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "The site is build/site/index.html"
 
 lock: ## choose versions anew and write requirements.lock (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv:  pipx install uv   (or: pip install uv)" >&2; exit 1; }
 	uv pip compile pyproject.toml --quiet --all-extras --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock" \
 		--upgrade --output-file requirements.lock
+	uv pip compile pyproject.toml deploy/build.in --quiet --extra service --extra postgres --extra xml --extra arrow --constraint requirements.lock \
+		--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
+		--custom-compile-command "make lock" --output-file deploy/requirements.lock
 
 clean: ## remove everything that was made here, .venv included
 	rm -rf .venv .venv.lock build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

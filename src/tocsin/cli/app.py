@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 
 import tocsin
 from tocsin import plugins
-from tocsin.cli import db, doctor, index_commands, match, operators, pipeline, schema, serve
+from tocsin.cli import db, doctor, index_commands, match, operators, pipeline, remote, rules, schema, serve
 from tocsin.errors import NotSupported
 
 # Name -> the distribution that has it, and what it is.
@@ -99,6 +99,15 @@ app.command("parse")(match.parse)
 app.command("match")(match.match)
 app.command("explain")(match.explain)
 app.command("serve")(serve.serve)
+app.command("login")(remote.login)
+app.command("subscribe")(remote.subscribe)
+app.command("unsubscribe")(remote.unsubscribe)
+app.command("publish")(remote.publish)
+app.command("listen")(remote.listen)
+app.command("why")(remote.why)
+app.command("export")(rules.export)
+app.command("apply")(rules.apply)
+app.command("test")(rules.hold)
 app.command("doctor")(doctor.doctor)
 app.command("warm")(doctor.warm)
 add_plugin_commands(app)

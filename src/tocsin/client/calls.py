@@ -10,20 +10,37 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
-from tocsin.documents.accounts import AccountView, OwnAccount, TokenView
+from tocsin.documents.accounts import (
+    AccountPage,
+    AccountView,
+    AuditPage,
+    LoginResponse,
+    OwnAccount,
+    SessionList,
+    TokenList,
+    TokenView,
+)
 from tocsin.documents.events import (
     BatchReceipt,
+    DeadLetterPage,
+    DeliveryPage,
+    DeliveryRule,
+    DeliveryView,
     DryRunResponse,
     NotificationExplanation,
     NotificationPage,
     PublishReceipt,
+    WebhookList,
     WebhookView,
 )
-from tocsin.documents.schema import ExtensionResponse, OperatorList, ProgramList
+from tocsin.documents.schema import ExtensionResponse, OperatorList, ProgramList, SchemaHistory
 from tocsin.documents.subscriptions import (
+    BackfillJob,
+    BackfillPage,
     EndReceipt,
     Estimate,
     ExplanationView,
@@ -32,12 +49,14 @@ from tocsin.documents.subscriptions import (
     Plan,
     SubscriptionPage,
     SubscriptionReceipt,
+    SubscriptionReceipts,
     SubscriptionView,
 )
 
 R = TypeVar("R")
 Expression = str | Mapping[str, Any]
 Start = Literal["acknowledged", "oldest", "now"]
+NDJSON = "application/x-ndjson"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +68,9 @@ class ClientCall(Generic[R]):
     answer: type[R]
     body: bytes | None = None
     headers: dict[str, str] = field(default_factory=dict)
-    query: dict[str, str] = field(default_factory=dict)
+    query: dict[str, Any] = field(default_factory=dict)
     again: bool = True
+    raw: bool = False  # the answer is a text, not JSON
 
 
 def _json(document: object) -> bytes:
@@ -61,7 +81,7 @@ def _expression(expression: Expression) -> dict[str, Any]:
     return {"text": expression} if isinstance(expression, str) else dict(expression)
 
 
-def _query(**given: object) -> dict[str, str]:
+def _query(**given: object) -> dict[str, Any]:
     return {name: str(value) for name, value in given.items() if value is not None}
 
 
@@ -81,7 +101,7 @@ def publish_all(
     """Publish a batch in one commit, all or none; with `atomic=False` bad events become dead letters."""
     lines = [event if isinstance(event, bytes) else _json(event) for event in events]
     headers = {
-        "content-type": "application/x-ndjson",
+        "content-type": NDJSON,
         "idempotency-key": idempotency_key or secrets.token_hex(16),
     }
     query = {"atomic": str(atomic).lower(), "receipts": str(receipts).lower()}
@@ -155,6 +175,63 @@ def plan(expression: Expression) -> ClientCall[Plan]:
     return ClientCall("POST", "/v1/drafts/plan", Plan, _json(_expression(expression)))
 
 
+def subscribe_all(
+    expressions: Iterable[Expression], *, lease_seconds: float | None = None, idempotency_key: str | None = None
+) -> ClientCall[SubscriptionReceipts]:
+    """Subscribe many times in one commit, all or none."""
+    headers = {"content-type": NDJSON, "idempotency-key": idempotency_key or secrets.token_hex(16)}
+    body = b"\n".join(_json(_expression(one)) for one in expressions)
+    return ClientCall("POST", "/v1/subscriptions/bulk", SubscriptionReceipts, body, headers,
+                _query(lease_seconds=lease_seconds))  # fmt: skip
+
+
+def replace(id: int, expression: Expression) -> ClientCall[SubscriptionReceipt]:
+    """Let a subscription ask for something else from now on; its id, ticket and lease stay."""
+    return ClientCall("PUT", f"/v1/subscriptions/{int(id)}", SubscriptionReceipt, _json(_expression(expression)))
+
+
+def pause(id: int) -> ClientCall[SubscriptionReceipt]:
+    """Match nothing until it is resumed; the lease runs on."""
+    return ClientCall("POST", f"/v1/subscriptions/{int(id)}/pause", SubscriptionReceipt)
+
+
+def resume(id: int) -> ClientCall[SubscriptionReceipt]:
+    """Match again what is published from now on."""
+    return ClientCall("POST", f"/v1/subscriptions/{int(id)}/resume", SubscriptionReceipt)
+
+
+def delivery(id: int) -> ClientCall[DeliveryRule]:
+    """Return how webhooks are told of a subscription: its digest and its rate."""
+    return ClientCall("GET", f"/v1/subscriptions/{int(id)}/delivery", DeliveryRule)
+
+
+def set_delivery(id: int, *, digest: str = "none", most_per_hour: int | None = None) -> ClientCall[DeliveryRule]:
+    """Set how webhooks are told of a subscription; lists and streams always have everything."""
+    body = _json({"digest": digest, "most_per_hour": most_per_hour})
+    return ClientCall("PUT", f"/v1/subscriptions/{int(id)}/delivery", DeliveryRule, body)
+
+
+def plan_of(id: int) -> ClientCall[Plan]:
+    """Return how one of the account's subscriptions is understood."""
+    return ClientCall("GET", f"/v1/subscriptions/{int(id)}/plan", Plan)
+
+
+def backfill(expression: Expression, *, after: str | None = None, limit: int = 100) -> ClientCall[BackfillPage]:
+    """Return stored events that an expression matches, oldest first; `after` goes on."""
+    body = {**_expression(expression), "limit": limit} | ({} if after is None else {"after": after})
+    return ClientCall("POST", "/v1/drafts/backfill", BackfillPage, _json(body))
+
+
+def start_backfill(expression: Expression) -> ClientCall[BackfillJob]:
+    """Hold an expression against the whole log, beside other work; `backfill_job` says how far it is."""
+    return ClientCall("POST", "/v1/drafts/backfills", BackfillJob, _json(_expression(expression)), again=False)
+
+
+def backfill_job(id: int) -> ClientCall[BackfillJob]:
+    """Return how far a backfill is, and what it has found."""
+    return ClientCall("GET", f"/v1/drafts/backfills/{int(id)}", BackfillJob)
+
+
 # --- notifications ----------------------------------------------------------------------------------------------------
 
 
@@ -183,12 +260,93 @@ def add_webhook(url: str, *, start: Literal["now", "oldest"] = "now") -> ClientC
     return ClientCall("POST", "/v1/webhooks", WebhookView, _json({"url": url, "start": start}), again=False)
 
 
+def webhooks() -> ClientCall[WebhookList]:
+    """Return the account's webhooks, under `items`."""
+    return ClientCall("GET", "/v1/webhooks", WebhookList)
+
+
+def webhook(id: int) -> ClientCall[WebhookView]:
+    """Return one of the account's webhooks."""
+    return ClientCall("GET", f"/v1/webhooks/{int(id)}", WebhookView)
+
+
+def remove_webhook(id: int) -> ClientCall[None]:
+    """Push there no more."""
+    return ClientCall("DELETE", f"/v1/webhooks/{int(id)}", type(None))
+
+
+def enable_webhook(id: int) -> ClientCall[WebhookView]:
+    """Push there again; it goes on where it stopped."""
+    return ClientCall("POST", f"/v1/webhooks/{int(id)}/enable", WebhookView)
+
+
+def rotate_webhook(id: int) -> ClientCall[WebhookView]:
+    """Sign with a new secret, which the answer has."""
+    return ClientCall("POST", f"/v1/webhooks/{int(id)}/rotate", WebhookView, again=False)
+
+
+def replay_webhook(id: int, *, cursor: str | None = None) -> ClientCall[WebhookView]:
+    """Send everything after a cursor once more, with the same ids; without one, all that is kept."""
+    return ClientCall("POST", f"/v1/webhooks/{int(id)}/replay", WebhookView, _json({"cursor": cursor}), again=False)
+
+
+def deliveries(
+    webhook: int, *, cursor: str | None = None, limit: int = 100, state: str | None = None
+) -> ClientCall[DeliveryPage]:
+    """Return a page of what became of deliveries."""
+    query = _query(cursor=cursor, limit=limit, state=state)
+    return ClientCall("GET", f"/v1/webhooks/{int(webhook)}/deliveries", DeliveryPage, query=query)
+
+
+def retry_delivery(webhook: int, seq: int, subscription: int) -> ClientCall[DeliveryView]:
+    """Try a delivery again at once."""
+    body = _json({"seq": seq, "subscription": subscription})
+    return ClientCall("POST", f"/v1/webhooks/{int(webhook)}/deliveries/retry", DeliveryView, body)
+
+
+def skip_delivery(webhook: int, seq: int, subscription: int) -> ClientCall[DeliveryView]:
+    """Give up a delivery that fails, and go on with what waits behind it."""
+    body = _json({"seq": seq, "subscription": subscription})
+    return ClientCall("POST", f"/v1/webhooks/{int(webhook)}/deliveries/skip", DeliveryView, body)
+
+
+def dead_letters(*, cursor: str | None = None, limit: int = 100, everybody: bool = False) -> ClientCall[DeadLetterPage]:
+    """Return a page of what could not be processed, and why."""
+    query = _query(cursor=cursor, limit=limit, everybody=str(everybody).lower())
+    return ClientCall("GET", "/v1/dead-letters", DeadLetterPage, query=query)
+
+
+def replay_dead_letter(seq: int) -> ClientCall[PublishReceipt]:
+    """Publish a bad event once more, as the schema is now; asking twice publishes it once."""
+    return ClientCall("POST", f"/v1/dead-letters/{int(seq)}/replay", PublishReceipt)
+
+
 # --- schema and account -----------------------------------------------------------------------------------------------
 
 
 def schema() -> ClientCall[dict[str, Any]]:
     """Return the schema in force, as a document."""
     return ClientCall("GET", "/v1/schema", dict[str, Any])
+
+
+def schema_history() -> ClientCall[SchemaHistory]:
+    """Return all versions of the schema, oldest first: what was changed, when, and from which seq on it holds."""
+    return ClientCall("GET", "/v1/schema/history", SchemaHistory)
+
+
+def schema_version(version: int) -> ClientCall[dict[str, Any]]:
+    """Return the schema as it was."""
+    return ClientCall("GET", f"/v1/schema/versions/{int(version)}", dict[str, Any])
+
+
+def schema_view(event_types: Iterable[str] = ()) -> ClientCall[dict[str, Any]]:
+    """Return what events of these types look like, of all where none is named, as a JSON Schema."""
+    return ClientCall("GET", "/v1/schema/view", dict[str, Any], query={"event_type": list(event_types)})
+
+
+def schema_dtd(kind: str) -> ClientCall[str]:
+    """Return the DTD of one of the thesis's XML requests."""
+    return ClientCall("GET", f"/v1/schema/dtd/{quote(kind, safe='')}", str, raw=True)
 
 
 def operators() -> ClientCall[OperatorList]:
@@ -206,9 +364,9 @@ def offers_for(text: str) -> ClientCall[FoundOffers]:
     return ClientCall("POST", "/v1/offers/query", FoundOffers, _json({"text": text}))
 
 
-def offers() -> ClientCall[HeldOfferPage]:
-    """Return the live offers that the account has published."""
-    return ClientCall("GET", "/v1/offers", HeldOfferPage)
+def offers(*, after: int = 0, limit: int = 100) -> ClientCall[HeldOfferPage]:
+    """Return the live offers that the account has published, those after a seq."""
+    return ClientCall("GET", "/v1/offers", HeldOfferPage, query=_query(after=after, limit=limit))
 
 
 def withdraw(seq: int) -> ClientCall[None]:
@@ -218,7 +376,7 @@ def withdraw(seq: int) -> ClientCall[None]:
 
 def extend_schema(changes: list[dict[str, Any]], *, dry_run: bool = False) -> ClientCall[ExtensionResponse]:
     """Extend the schema by the four rules."""
-    query = {"dry_run": str(dry_run).lower()}
+    query: dict[str, Any] = {"dry_run": str(dry_run).lower()}
     return ClientCall(
         "POST", "/v1/schema/extensions", ExtensionResponse, _json({"changes": changes}), query=query, again=False
     )
@@ -234,6 +392,112 @@ def register(name: str, password: str) -> ClientCall[AccountView]:
     return ClientCall("POST", "/v1/accounts", AccountView, _json({"name": name, "password": password}), again=False)
 
 
-def new_token(name: str, *, seconds: float | None = None) -> ClientCall[TokenView]:
-    """Make an API token for the account."""
-    return ClientCall("POST", "/v1/tokens", TokenView, _json({"name": name, "seconds": seconds}), again=False)
+def log_in(name: str, password: str) -> ClientCall[LoginResponse]:
+    """Begin a session; `Client.login` does this, and makes a token of it."""
+    return ClientCall("POST", "/v1/sessions", LoginResponse, _json({"name": name, "password": password}))
+
+
+def log_out() -> ClientCall[None]:
+    """End the session by which this comes."""
+    return ClientCall("DELETE", "/v1/sessions/current", type(None), again=False)
+
+
+def sessions() -> ClientCall[SessionList]:
+    """Return the browsers that are logged in to the account."""
+    return ClientCall("GET", "/v1/sessions", SessionList)
+
+
+def end_session(id: int) -> ClientCall[None]:
+    """Log a browser out."""
+    return ClientCall("DELETE", f"/v1/sessions/{int(id)}", type(None))
+
+
+def tokens() -> ClientCall[TokenList]:
+    """Return the account's API tokens, without their secrets, under `items`."""
+    return ClientCall("GET", "/v1/tokens", TokenList)
+
+
+def new_token(name: str, *, seconds: float | None = None, scopes: Iterable[str] | None = None) -> ClientCall[TokenView]:
+    """Make an API token for the account; `scopes` say what it may do: read, publish, subscribe, account, admin."""
+    body = {"name": name, "seconds": seconds, "scopes": None if scopes is None else list(scopes)}
+    return ClientCall("POST", "/v1/tokens", TokenView, _json(body), again=False)
+
+
+def revoke_token(id: int) -> ClientCall[None]:
+    """Revoke an API token, and what was got by it."""
+    return ClientCall("DELETE", f"/v1/tokens/{int(id)}", type(None))
+
+
+def change_password(old: str, new: str, *, keep_tokens: bool = False) -> ClientCall[None]:
+    """Set another password; sessions end, and tokens unless they are kept."""
+    body = _json({"old": old, "new": new, "keep_tokens": keep_tokens})
+    return ClientCall("PUT", "/v1/account/password", type(None), body, again=False)
+
+
+def delete_own_account(password: str) -> ClientCall[None]:
+    """Delete the account with all that it has."""
+    return ClientCall("DELETE", "/v1/account", type(None), _json({"password": password}), again=False)
+
+
+def audit(*, cursor: int | None = None, limit: int = 100, everybody: bool = False) -> ClientCall[AuditPage]:
+    """Return what was done with the account, or (an admin) with all, the newest first."""
+    path = "/v1/audit" if everybody else "/v1/account/audit"
+    return ClientCall("GET", path, AuditPage, query=_query(cursor=cursor, limit=limit))
+
+
+# --- administration and operations ------------------------------------------------------------------------------------
+
+
+def accounts(*, cursor: str | None = None, limit: int = 100) -> ClientCall[AccountPage]:
+    """Return a page of all accounts, by name."""
+    return ClientCall("GET", "/v1/accounts", AccountPage, query=_query(cursor=cursor, limit=limit))
+
+
+def change_account(
+    name: str, *, role: str | None = None, disabled: bool | None = None, quotas: Mapping[str, int] | None = None
+) -> ClientCall[AccountView]:
+    """Set an account's role, its quotas, or whether it is disabled."""
+    given = {"role": role, "disabled": disabled, "quotas": quotas}
+    body = _json({key: value for key, value in given.items() if value is not None})
+    return ClientCall("PATCH", f"/v1/accounts/{quote(name, safe='')}", AccountView, body)
+
+
+def delete_account(name: str) -> ClientCall[None]:
+    """Delete an account with all that it has."""
+    return ClientCall("DELETE", f"/v1/accounts/{quote(name, safe='')}", type(None))
+
+
+def health() -> ClientCall[dict[str, Any]]:
+    """Return whether the process is alive."""
+    return ClientCall("GET", "/healthz", dict[str, Any])
+
+
+def readiness() -> ClientCall[dict[str, Any]]:
+    """Return how it stands; raises ServiceRefused (503) where it cannot serve now."""
+    return ClientCall("GET", "/readyz", dict[str, Any])
+
+
+def metrics() -> ClientCall[str]:
+    """Return the figures for Prometheus."""
+    return ClientCall("GET", "/metrics", str, raw=True)
+
+
+def openapi() -> ClientCall[dict[str, Any]]:
+    """Return the OpenAPI document."""
+    return ClientCall("GET", "/openapi.json", dict[str, Any])
+
+
+def asyncapi() -> ClientCall[dict[str, Any]]:
+    """Return the AsyncAPI document, which describes the push side."""
+    return ClientCall("GET", "/asyncapi.json", dict[str, Any])
+
+
+def problem(name: str) -> ClientCall[dict[str, Any]]:
+    """Return what a problem's type means."""
+    return ClientCall("GET", f"/problems/{quote(name, safe='')}", dict[str, Any])
+
+
+def xml(document: bytes, *, idempotency_key: str | None = None) -> ClientCall[str]:
+    """Send one of the thesis's XML requests; the answer is a REPLY document."""
+    headers = {"content-type": "application/xml", "idempotency-key": idempotency_key or secrets.token_hex(16)}
+    return ClientCall("POST", "/v1/xml", str, document, headers, raw=True)

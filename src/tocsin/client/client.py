@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import httpx
@@ -18,10 +19,11 @@ import msgspec
 from tocsin.client import calls
 from tocsin.client.calls import ClientCall, Start
 from tocsin.client.transport import Retries, ServerEvent, ServiceRefused, ServiceUnreachable, StreamReader
-from tocsin.documents.events import Notification
+from tocsin.documents.events import BatchReceipt, Notification
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Event = Mapping[str, Any] | bytes
 _TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 _SILENCE_SECONDS = 60.0  # a stream pings more often than that
 
@@ -55,6 +57,8 @@ def _arguments(call: ClientCall[Any]) -> dict[str, Any]:
 def _read(call: ClientCall[R], response: httpx.Response) -> R:
     """Return the answer; raises ServiceRefused."""
     if response.is_success:
+        if call.raw:
+            return response.text  # type: ignore[return-value]
         content = response.content or b"null"
         return msgspec.json.decode(content, type=call.answer)
     raise _refusal(response)
@@ -67,6 +71,12 @@ def _refusal(response: httpx.Response) -> ServiceRefused:
         problem = {"title": response.reason_phrase, "detail": response.text[:200]}
     asked = response.headers.get("retry-after", "")
     return ServiceRefused(response.status_code, problem, float(asked) if asked.isdigit() else None)
+
+
+def _chunks(events: Iterable[Event], size: int) -> Iterator[list[Event]]:
+    left = iter(events)
+    while chunk := list(islice(left, size)):
+        yield chunk
 
 
 class _Place:
@@ -139,11 +149,36 @@ class Client:
     explain_event = _waited(calls.explain_event)
     preview = _waited(calls.preview)
     plan = _waited(calls.plan)
+    subscribe_all = _waited(calls.subscribe_all)
+    replace = _waited(calls.replace)
+    pause = _waited(calls.pause)
+    resume = _waited(calls.resume)
+    delivery = _waited(calls.delivery)
+    set_delivery = _waited(calls.set_delivery)
+    plan_of = _waited(calls.plan_of)
+    backfill = _waited(calls.backfill)
+    start_backfill = _waited(calls.start_backfill)
+    backfill_job = _waited(calls.backfill_job)
     notifications = _waited(calls.notifications)
     acknowledge = _waited(calls.acknowledge)
     why = _waited(calls.why)
     add_webhook = _waited(calls.add_webhook)
+    webhooks = _waited(calls.webhooks)
+    webhook = _waited(calls.webhook)
+    remove_webhook = _waited(calls.remove_webhook)
+    enable_webhook = _waited(calls.enable_webhook)
+    rotate_webhook = _waited(calls.rotate_webhook)
+    replay_webhook = _waited(calls.replay_webhook)
+    deliveries = _waited(calls.deliveries)
+    retry_delivery = _waited(calls.retry_delivery)
+    skip_delivery = _waited(calls.skip_delivery)
+    dead_letters = _waited(calls.dead_letters)
+    replay_dead_letter = _waited(calls.replay_dead_letter)
     schema = _waited(calls.schema)
+    schema_history = _waited(calls.schema_history)
+    schema_version = _waited(calls.schema_version)
+    schema_view = _waited(calls.schema_view)
+    schema_dtd = _waited(calls.schema_dtd)
     operators = _waited(calls.operators)
     programs = _waited(calls.programs)
     offers_for = _waited(calls.offers_for)
@@ -152,7 +187,50 @@ class Client:
     extend_schema = _waited(calls.extend_schema)
     account = _waited(calls.account)
     register = _waited(calls.register)
+    log_in = _waited(calls.log_in)
+    log_out = _waited(calls.log_out)
+    sessions = _waited(calls.sessions)
+    end_session = _waited(calls.end_session)
+    tokens = _waited(calls.tokens)
     new_token = _waited(calls.new_token)
+    revoke_token = _waited(calls.revoke_token)
+    change_password = _waited(calls.change_password)
+    delete_own_account = _waited(calls.delete_own_account)
+    audit = _waited(calls.audit)
+    accounts = _waited(calls.accounts)
+    change_account = _waited(calls.change_account)
+    delete_account = _waited(calls.delete_account)
+    health = _waited(calls.health)
+    readiness = _waited(calls.readiness)
+    metrics = _waited(calls.metrics)
+    openapi = _waited(calls.openapi)
+    asyncapi = _waited(calls.asyncapi)
+    problem = _waited(calls.problem)
+    xml = _waited(calls.xml)
+
+    def login(self, name: str, password: str, *, token_name: str = "tocsin client") -> str:  # noqa: S107
+        """Log in by a password, and act by a token of that account from now on; returns the token, to be kept."""
+        session = self.do(calls.log_in(name, password))
+        self._http.headers.pop("authorization", None)
+        self._http.headers["x-csrf-token"] = session.csrf_token
+        try:
+            token = self.do(calls.new_token(token_name)).token
+            self.do(calls.log_out())
+        finally:
+            del self._http.headers["x-csrf-token"]
+            self._http.cookies.clear()
+        return _taken(self._http, token)
+
+    def publish_many(
+        self, events: Iterable[Event], *, size: int = 1000, atomic: bool = False
+    ) -> Iterator[BatchReceipt]:
+        """Publish any number of events in batches of `size`; yields what became of each batch.
+
+        One batch is on its way at a time, and one that is refused for being too much is sent again after the time that the
+        service asks for, under the same key: nothing is published twice.
+        """
+        for chunk in _chunks(events, size):
+            yield self.publish_all(chunk, atomic=atomic, receipts=False)
 
     def listen(
         self, *, cursor: str | None = None, consumer: str = "default", start: Start = "acknowledged"
@@ -226,11 +304,36 @@ class AsyncClient:
     explain_event = _awaited(calls.explain_event)
     preview = _awaited(calls.preview)
     plan = _awaited(calls.plan)
+    subscribe_all = _awaited(calls.subscribe_all)
+    replace = _awaited(calls.replace)
+    pause = _awaited(calls.pause)
+    resume = _awaited(calls.resume)
+    delivery = _awaited(calls.delivery)
+    set_delivery = _awaited(calls.set_delivery)
+    plan_of = _awaited(calls.plan_of)
+    backfill = _awaited(calls.backfill)
+    start_backfill = _awaited(calls.start_backfill)
+    backfill_job = _awaited(calls.backfill_job)
     notifications = _awaited(calls.notifications)
     acknowledge = _awaited(calls.acknowledge)
     why = _awaited(calls.why)
     add_webhook = _awaited(calls.add_webhook)
+    webhooks = _awaited(calls.webhooks)
+    webhook = _awaited(calls.webhook)
+    remove_webhook = _awaited(calls.remove_webhook)
+    enable_webhook = _awaited(calls.enable_webhook)
+    rotate_webhook = _awaited(calls.rotate_webhook)
+    replay_webhook = _awaited(calls.replay_webhook)
+    deliveries = _awaited(calls.deliveries)
+    retry_delivery = _awaited(calls.retry_delivery)
+    skip_delivery = _awaited(calls.skip_delivery)
+    dead_letters = _awaited(calls.dead_letters)
+    replay_dead_letter = _awaited(calls.replay_dead_letter)
     schema = _awaited(calls.schema)
+    schema_history = _awaited(calls.schema_history)
+    schema_version = _awaited(calls.schema_version)
+    schema_view = _awaited(calls.schema_view)
+    schema_dtd = _awaited(calls.schema_dtd)
     operators = _awaited(calls.operators)
     programs = _awaited(calls.programs)
     offers_for = _awaited(calls.offers_for)
@@ -239,7 +342,50 @@ class AsyncClient:
     extend_schema = _awaited(calls.extend_schema)
     account = _awaited(calls.account)
     register = _awaited(calls.register)
+    log_in = _awaited(calls.log_in)
+    log_out = _awaited(calls.log_out)
+    sessions = _awaited(calls.sessions)
+    end_session = _awaited(calls.end_session)
+    tokens = _awaited(calls.tokens)
     new_token = _awaited(calls.new_token)
+    revoke_token = _awaited(calls.revoke_token)
+    change_password = _awaited(calls.change_password)
+    delete_own_account = _awaited(calls.delete_own_account)
+    audit = _awaited(calls.audit)
+    accounts = _awaited(calls.accounts)
+    change_account = _awaited(calls.change_account)
+    delete_account = _awaited(calls.delete_account)
+    health = _awaited(calls.health)
+    readiness = _awaited(calls.readiness)
+    metrics = _awaited(calls.metrics)
+    openapi = _awaited(calls.openapi)
+    asyncapi = _awaited(calls.asyncapi)
+    problem = _awaited(calls.problem)
+    xml = _awaited(calls.xml)
+
+    async def login(self, name: str, password: str, *, token_name: str = "tocsin client") -> str:  # noqa: S107
+        """Log in by a password, and act by a token of that account from now on; returns the token, to be kept."""
+        session = await self.do(calls.log_in(name, password))
+        self._http.headers.pop("authorization", None)
+        self._http.headers["x-csrf-token"] = session.csrf_token
+        try:
+            token = (await self.do(calls.new_token(token_name))).token
+            await self.do(calls.log_out())
+        finally:
+            del self._http.headers["x-csrf-token"]
+            self._http.cookies.clear()
+        return _taken(self._http, token)
+
+    async def publish_many(
+        self, events: Iterable[Event], *, size: int = 1000, atomic: bool = False
+    ) -> AsyncIterator[BatchReceipt]:
+        """Publish any number of events in batches of `size`; yields what became of each batch.
+
+        One batch is on its way at a time, and one that is refused for being too much is sent again after the time that the
+        service asks for, under the same key: nothing is published twice.
+        """
+        for chunk in _chunks(events, size):
+            yield await self.publish_all(chunk, atomic=atomic, receipts=False)
 
     async def listen(
         self, *, cursor: str | None = None, consumer: str = "default", start: Start = "acknowledged"
@@ -268,6 +414,14 @@ class AsyncClient:
                     raise _final(error) from None
                 await asyncio.sleep(wait)
             attempt += 1
+
+
+def _taken(http: httpx.Client | httpx.AsyncClient, token: str | None) -> str:
+    """Let a client act by a token that was just made."""
+    if token is None:
+        raise ServiceUnreachable("the service made a token and did not tell it")
+    http.headers["authorization"] = f"Bearer {token}"
+    return token
 
 
 def _final(error: Exception) -> Exception:

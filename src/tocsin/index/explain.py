@@ -30,6 +30,7 @@ from tocsin.index.layout import (
     Section,
 )
 from tocsin.index.open_segment import group_and_value, open_segment
+from tocsin.schema.shown import Shown, ShownTable
 
 if TYPE_CHECKING:
     from tocsin.index.segment import Segment
@@ -50,6 +51,22 @@ class ConjunctionPlan:
     visited: float  # the share of events that are expected to visit the cluster
 
 
+class ConjunctionPlans(list[ConjunctionPlan], Shown):
+    """How each conjunction of a subscription is found."""
+
+    def as_table(self) -> ShownTable:
+        rows = [
+            (
+                ", ".join(one.access) or "(every event)",
+                str(one.cluster_rows),
+                str(one.residual_atoms),
+                f"{one.visited:.2%}",
+            )
+            for one in self
+        ]
+        return ShownTable("How it is found", ("by", "rows beside it", "left to check", "events that come by"), rows)
+
+
 def describe_schemas(segment: Segment) -> list[tuple[str, ...]]:
     """Return the columns of each access schema; a bucket grid is shown as attribute/2**level."""
     return [_describe(segment, schema) for schema in range(segment.scalar(Scalar.SCHEMAS))]
@@ -66,7 +83,7 @@ def _describe(segment: Segment, schema: int) -> tuple[str, ...]:
     return tuple(names)
 
 
-def plan_of(segment: Segment, number: int, visited: npt.NDArray[np.float64] | None = None) -> list[ConjunctionPlan]:
+def plan_of(segment: Segment, number: int, visited: npt.NDArray[np.float64] | None = None) -> ConjunctionPlans:
     """Return the plan of each conjunction of a subscription.
 
     `visited` is the share of events that visit each block. Without it, events are taken to be as the subscriptions are:
@@ -76,7 +93,7 @@ def plan_of(segment: Segment, number: int, visited: npt.NDArray[np.float64] | No
     stripe_row, block_stripe = segment.section(Section.STRIPE_ROW), segment.section(Section.BLOCK_STRIPE)
     block_row = stripe_row[block_stripe]
     more = segment.section(Section.BLOCK_NEXT)
-    plans = []
+    plans = ConjunctionPlans()
     for row in segment.rows_of(number):
         block = int(np.searchsorted(block_row, row, side="right")) - 1
         first = last = block

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tocsin.compile.ids import Ids
     from tocsin.compile.properties import Property
     from tocsin.compile.table import Check, Column
-    from tocsin.index.explain import ConjunctionPlan
+    from tocsin.index.explain import ConjunctionPlans
     from tocsin.schema import Domain, Value
 
 
@@ -196,7 +196,7 @@ class Segment:
         """Return per row whether it is alive."""
         return rows_alive(self.buffer, self.directory)
 
-    def plan(self, number: int, visited: npt.NDArray[np.float64] | None = None) -> list[ConjunctionPlan]:
+    def plan(self, number: int, visited: npt.NDArray[np.float64] | None = None) -> ConjunctionPlans:
         """Return how each conjunction of a subscription is found, given the share of events that visit each block."""
         from tocsin.index.explain import plan_of
 

@@ -24,6 +24,7 @@ from tocsin.language.semantics import Situation, Verdict, branches, choices, dec
 from tocsin.language.sides import bound_in, variables_of
 from tocsin.language.syntax import And, Node, Not, Op, OperatorCall, Or, Predicate, names_of
 from tocsin.schema import EVENT_TYPE, Domain, Event, Value, ViewAttribute
+from tocsin.schema.shown import Shown, ShownTable
 
 HIDDEN_RULE = "a rule of the offer"
 _TRIED = 1_000  # choices of values among which the nearest miss is looked for
@@ -90,7 +91,7 @@ class ExplainedNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Shown):
     """The answer for one pair, with its reasons.
 
     Of a match, `bindings` are the values of variables that satisfy it. `computed` are the values of an offer's computed
@@ -127,6 +128,14 @@ class Explanation:
             "changes": [change.as_json() for change in self.changes],
             **more,
         }
+
+    def as_table(self) -> ShownTable:
+        rows = [
+            (f"{'  ' * (depth - 1)}{str(one).partition('   (')[0]}", one.note or "")
+            for depth, one in _walk(self.root, 1)
+        ]
+        rows += [(f"it would take: {one.condition}", one.note or "") for one in self.changes]
+        return ShownTable(str(self).partition("\n")[0], ("condition", "the event"), rows)
 
     def __str__(self) -> str:
         lines = ["matches" if self.matched else "does not match"]

@@ -23,7 +23,7 @@ from tocsin.compile.bulk import load_bulk
 from tocsin.compile.ids import id_at
 from tocsin.compile.normalise import normalise
 from tocsin.compile.table import ConjunctionTable
-from tocsin.errors import UnknownSubscription
+from tocsin.errors import EventRejected, UnknownSubscription, Violation
 from tocsin.index.build import Lifetimes
 from tocsin.index.encode import EventColumns, EventObjects, EventSource
 from tocsin.index.subscription_index import ALWAYS, IndexStats, Lifetime, SubscriptionIndex
@@ -36,6 +36,7 @@ from tocsin.matching.columnar.near_misses import near_misses, predicate_text
 from tocsin.matching.columnar.segment_matcher import WorkCounters, visited_share
 from tocsin.matching.columnar.tier_reader import OUTPUT_IDS, TierReader, match_tiers
 from tocsin.matching.engine import Capabilities, Engine, Failure, Inquiry, Match, SubscriptionId
+from tocsin.matching.frames import decoded, match_frame
 from tocsin.matching.offering import OfferMatches, match_offers, needs_scan
 from tocsin.matching.recall import recalled
 from tocsin.offers.analysis import Analysis
@@ -45,11 +46,12 @@ from tocsin.operators.problem import Schedule
 from tocsin.operators.questions import OperatorQuestions
 from tocsin.operators.registry import Registry
 from tocsin.schema import Event, Schema, Value
+from tocsin.schema.shown import Shown, ShownTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tocsin.index.explain import ConjunctionPlan
+    from tocsin.index.explain import ConjunctionPlans
     from tocsin.index.key_column import CodedBatch
     from tocsin.index.subscription_index import Tier
 
@@ -86,10 +88,10 @@ class TiersRead(NamedTuple):
     dictionary: TierIds | None
 
 
-RawEvent = Event | Mapping[str, Any]
+RawEvent = Event | Mapping[str, Any] | str | bytes  # the last two: its JSON
 
 
-class Matcher(Engine):
+class Matcher(Engine, Shown):
     """Matches events and offers, singly or in batches, against a living set of subscriptions."""
 
     name: ClassVar[str] = "columnar"
@@ -166,12 +168,26 @@ class Matcher(Engine):
     def __len__(self) -> int:
         return len(self.index)
 
+    def __repr__(self) -> str:
+        types = ", ".join(self.schema.event_types)
+        return f"<Matcher of {len(self)} subscriptions to {types if len(types) < 60 else f'{types[:60]}…'}>"
+
+    def as_table(self) -> ShownTable:
+        stats = self.stats()
+        rows = [(field.name.replace("_", " "), str(getattr(stats, field.name))) for field in fields(stats)]
+        return ShownTable(repr(self).strip("<>"), ("figure", ""), rows)
+
     # --- matching -----------------------------------------------------------------------------------------------------
 
     def admit(self, raw: RawEvent) -> Event:
         """Return an event as the schema has it, admitted already or not; raises EventRejected."""
         if isinstance(raw, Event):
             return raw
+        if isinstance(raw, str | bytes):
+            raw = decoded(raw)
+        if not isinstance(raw, Mapping):
+            words = f"an event is a mapping, or its JSON, and not {type(raw).__name__}; a table of them: match_frame"
+            raise EventRejected([Violation("not an object", None, words)])
         return self._analysis.analyse(raw) if is_offer(raw) else self.schema.admit(raw)
 
     @property
@@ -386,6 +402,16 @@ class Matcher(Engine):
             yield part if dictionary is None else replace(part, dictionary=dictionary)
         self._count_work()
 
+    def match_frame(
+        self, frame: Any, *, column: str = "subscription", threads: int = 1, progress: bool | None = None
+    ) -> Any:
+        """Return the rows of a table of events that match, once for each subscription, whose id is in `column`.
+
+        A DataFrame of pandas or polars, an Arrow table, batch, reader or dataset, or events as dicts or lines of JSON; the
+        answer is of the same kind. `progress` shows a bar, by default from a million rows on. Raises BadValue with the row.
+        """
+        return match_frame(self, frame, column=column, threads=threads, progress=progress)
+
     def count_arrow(self, batch: pa.RecordBatch, *, seq: Int64s | None = None, arrival: Int64s | None = None) -> Int64s:
         """Return how many subscriptions each row of a record batch satisfies: faster than finding out which."""
         source = EventColumns(batch, self.schema)
@@ -425,7 +451,7 @@ class Matcher(Engine):
                     found.append(NearMatch(id, column.attribute, wanted, event.values.get(column.attribute)))
         return found[:limit]
 
-    def plan(self, id: SubscriptionId) -> list[ConjunctionPlan]:
+    def plan(self, id: SubscriptionId) -> ConjunctionPlans:
         """Return how each conjunction of a subscription is found; raises UnknownSubscription.
 
         How many events visit its cluster is estimated from events that were matched before, where there were enough.

@@ -28,12 +28,13 @@ from tocsin.schema.event import Event, PlainAdmission, admit
 from tocsin.schema.event_type import EVENT_TYPE, EventType, TypeAttribute, Union, View, ViewAttribute
 from tocsin.schema.finite_domains import EnumeratedDomain
 from tocsin.schema.infer import Proposal, infer, propose
+from tocsin.schema.shown import Shown, ShownTable
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Schema:
+class Schema(Shown):
     """Domains, attributes (name -> domain's name) and event types, at one version.
 
     The distinguished attribute `event_type` is not among `attributes`: its domain is made of the event types.
@@ -66,6 +67,15 @@ class Schema:
             self._check_event_type(event_type)
         for union in self.unions.values():
             self._check_union(union)
+
+    def as_table(self) -> ShownTable:
+        rows = []
+        for event_type in self.event_types.values():
+            for entry in event_type.attributes:
+                domain = self.domain_of(entry.attribute)
+                how = [*(["mandatory"] if entry.mandatory else []), *(["multiple"] if entry.multiple else [])]
+                rows.append((event_type.name, entry.attribute, f"{domain.name} ({domain.kind})", " ".join(how)))
+        return ShownTable(f"Schema, version {self.version}", ("event type", "attribute", "domain", ""), rows)
 
     # --- the four extension rules -------------------------------------------------------------------------------------
 
