@@ -13,6 +13,7 @@ from tocsin.compile import MAX_CONJUNCTIONS, NormalForm, conjunction_text, norma
 from tocsin.compile.atoms import Among, Atom, Bound, Decided
 from tocsin.errors import Meaningless, TooLarge
 from tocsin.language import bind, evaluate, parse
+from tocsin.language.patterns import is_like_key
 from tocsin.language.semantics import predicate_holds
 from tocsin.language.words import words
 from tocsin.schema import Event, Schema, View
@@ -38,6 +39,7 @@ def atom_holds(atom: Atom, event: Event, view: View) -> bool:
     derive: dict[str, Any] = {
         "value": lambda value: [domain.key(value)],
         "words": words,
+        "patterns": lambda value: [each.low for each in atom.intervals if is_like_key(value, each.low)],
         "latitude": lambda value: [value[0]],
         "longitude": lambda value: [value[1]],
     }

@@ -44,7 +44,7 @@ def _follows(atom: Atom, given: Atom, multiple: Collection[str]) -> bool:
     if given.negated:
         return _within(atom.intervals, given.intervals)
     # The one value there is lies in `given`; words are many even of one value.
-    is_single = atom.attribute not in multiple and atom.derivation != "words"
+    is_single = atom.attribute not in multiple and atom.derivation not in ("words", "patterns")
     return is_single and not intersection(atom.intervals, given.intervals)
 
 

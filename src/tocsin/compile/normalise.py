@@ -33,6 +33,7 @@ from tocsin.compile.atoms import (
     intersection,
     points,
 )
+from tocsin.compile.table import Derivation
 from tocsin.compile.predicates import atoms_of, expand, limits_of, whole
 from tocsin.errors import FormulaFailed, TooLarge
 from tocsin.language.bind import BoundSubscription
@@ -55,6 +56,7 @@ from tocsin.language.variables import variables_of
 from tocsin.schema import EVENT_TYPE, Value, View
 
 MAX_CONJUNCTIONS = 64
+_SEVERAL: tuple[Derivation, ...] = ("words", "patterns")  # of which one text has several
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +157,7 @@ class _Pusher:
                 if not conjunction and not negated:
                     parts = _join_equalities(parts)
                 pushed = tuple(self.push(part, negated=negated) for part in parts)
-                return _All(pushed) if conjunction else _Some(pushed)
+                return _All(pushed) if conjunction else _Some(_united(pushed))
             case _ if not any(name in self.view.attributes for name in names_of(node)) and not asks_operators(node):
                 return self._about_oneself(node, negated=negated)
             case Predicate():
@@ -227,6 +229,24 @@ def _join_equalities(parts: tuple[Node, ...]) -> tuple[Node, ...]:
     return (*joined, *others)
 
 
+def _united(parts: Iterable[_Tree]) -> tuple[_Tree, ...]:
+    """Return the alternatives with all words, and all patterns, that one attribute may have as one atom."""
+    found: dict[tuple[str, str], list[Among]] = {}
+    others: list[_Tree] = []
+    for part in parts:
+        for inner in _united(part.parts) if isinstance(part, _Some) else (part,):
+            match inner:
+                case (Among(name, "words" | "patterns" as derivation, _, False) as atom,):
+                    found.setdefault((name, derivation), []).append(atom)
+                case _:
+                    others.append(inner)
+    joined = (
+        (replace(atoms[0], intervals=points([each.low for atom in atoms for each in atom.intervals])),)
+        for atoms in found.values()
+    )
+    return (*joined, *others)
+
+
 # --- step 4: disjunction outwards -------------------------------------------------------------------------------------
 
 
@@ -293,13 +313,13 @@ def _merge_attribute(atoms: list[Atom], view: View, name: str) -> list[Atom] | N
         return asks or [*bound[:1]]
     kept: list[Atom] = [atom for atom in asks if isinstance(atom, Checked)]
     limits = limits_of(view[name].domain)
-    for derivation in ("value", "words", "latitude", "longitude"):
+    for derivation in ("value", "words", "patterns", "latitude", "longitude"):
         columns = [atom for atom in asks if isinstance(atom, Among) and atom.derivation == derivation]
-        found = columns if derivation == "words" else _merge_unique(columns, limits)
+        found = _merge_several(columns) if derivation in _SEVERAL else _merge_unique(columns, limits)
         if found is None:
             return None
         kept = [*found, *kept]
-    if _contradictory_words(kept):
+    if any(_contradictory(kept, derivation) for derivation in _SEVERAL):
         return None
     return [_as_bound(atom, view) for atom in kept] or [*bound[:1]]
 
@@ -346,15 +366,20 @@ def _all_points(intervals: tuple[Interval, ...]) -> bool:
     return all(interval.is_point() for interval in intervals)
 
 
-def _contradictory_words(atoms: list[Atom]) -> bool:
-    """Return whether a word is both asked for and excluded in a single text."""
-    asked = {
-        atom.intervals for atom in atoms if isinstance(atom, Among) and atom.derivation == "words" and not atom.negated
-    }
-    return any(
-        isinstance(atom, Among) and atom.derivation == "words" and atom.negated and atom.intervals in asked
-        for atom in atoms
-    )
+def _merge_several(atoms: list[Among]) -> list[Among]:
+    """Return the atoms of a column of words or patterns, all that is excluded as one."""
+    excluded = [atom for atom in atoms if atom.negated]
+    if len(excluded) < 2:
+        return atoms
+    keys = [interval.low for atom in excluded for interval in atom.intervals]
+    return [*(atom for atom in atoms if not atom.negated), replace(excluded[0], intervals=points(keys))]
+
+
+def _contradictory(atoms: list[Atom], derivation: Derivation) -> bool:
+    """Return whether all that would do is also excluded, of the words or patterns of a single text."""
+    mine = [atom for atom in atoms if isinstance(atom, Among) and atom.derivation == derivation]
+    excluded = {interval for atom in mine if atom.negated for interval in atom.intervals}
+    return any(excluded.issuperset(atom.intervals) for atom in mine if not atom.negated)
 
 
 def _as_bound(atom: Atom, view: View) -> Atom:

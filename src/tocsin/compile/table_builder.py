@@ -192,7 +192,7 @@ class TableBuilder:
         for keys in self.keys:
             entry = view[keys.attribute]
             constants, code = keys.sorted_constants()
-            multiple = entry.ever_multiple or keys.derivation == "words"
+            multiple = entry.ever_multiple or keys.derivation in ("words", "patterns")
             columns.append(Column(entry.name, entry.domain, multiple, keys.derivation, constants))
             codes.append(code)
         return columns, codes

@@ -34,8 +34,11 @@ def check_size(tree: Tree) -> None:
             raise too_deep()
         if nodes > MAX_NODES:
             raise too_many()
-        if isinstance(node, syntax.Predicate) and isinstance(node.operand, tuple):
-            listed += len(node.operand)
+        operand = node.operand if isinstance(node, syntax.Predicate) else None
+        if isinstance(operand, syntax.TextPatterns):
+            operand = operand.texts
+        if isinstance(operand, tuple):
+            listed += len(operand)
             if listed > MAX_LIST:
                 raise TooLarge(f"the lists of the expression have more than {MAX_LIST:,} values")
         waiting.extend((part, depth + 1) for part in children(node))

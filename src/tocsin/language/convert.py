@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 from tocsin.errors import Span
 from tocsin.language import tokens
 from tocsin.language.convert_values import ValueConverter, is_constant, is_quoted_name, span_of, ungrouped
+from tocsin.language.patterns import escaped
 from tocsin.language.syntax import (
     ALWAYS,
     NEVER,
+    PATTERN_OPERATORS,
     And,
     Box,
     Comparison,
@@ -27,6 +29,7 @@ from tocsin.language.syntax import (
     Or,
     Predicate,
     Subscription,
+    TextPatterns,
     Within,
 )
 
@@ -35,7 +38,8 @@ if TYPE_CHECKING:
 
 _COMPARISONS = {"!=": Op.NE, "<>": Op.NE, "<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE}
 _TURNED = {Op.EQ: Op.EQ, Op.NE: Op.NE, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
-_SIMPLE = {"kind_of": Op.KIND_OF, "starts_with": Op.STARTS_WITH, "like": Op.LIKE}
+_SIMPLE = {"kind_of": Op.KIND_OF}
+_PATTERNS = {op.value.replace(" ", "_"): op for op in PATTERN_OPERATORS}
 _LISTS = {"among": Op.IN, "contains_any": Op.CONTAINS_ANY, "contains_all": Op.CONTAINS_ALL}
 
 
@@ -98,8 +102,10 @@ class Converter(ValueConverter):
                 return self._presence(tree)
             case "among" | "between" | "contains" | "contains_any" | "contains_all" | "within" | "in_box":
                 return self._operated(tree, depth)
-            case "kind_of" | "starts_with" | "like":
+            case "kind_of" | "starts_with" | "ends_with" | "contains_text" | "like" | "matches" | "folded_among":
                 return self._operated(tree, depth)
+            case "folded_equality" | "folded_comparison":
+                return self._compared_folded(tree, depth)
             case _:
                 raise self.wrong(tree, self._not_a_condition(tree))
 
@@ -136,7 +142,7 @@ class Converter(ValueConverter):
         if written.lower() in ("null", "none"):
             raise self.wrong(tree, f"to ask whether there is a value, write: {self.written(left)} is absent")
 
-    def _predicate(self, tree: Branch, attribute: Branch, op: Op, operand: Literal, stands: Branch) -> Predicate:
+    def _predicate(self, tree: Branch, attribute: Branch, op: Op, operand: Operand, stands: Branch) -> Predicate:
         return Predicate(
             self.name(self.leaves(attribute)[0]),
             op,
@@ -185,6 +191,10 @@ class Converter(ValueConverter):
         first = operands[0]
         if rule in _SIMPLE:
             return _SIMPLE[rule], self.literal(first, depth)
+        if rule in _PATTERNS:
+            return _PATTERNS[rule], self._patterns(_PATTERNS[rule], first, depth)
+        if rule == "folded_among":
+            return Op.LIKE, TextPatterns(tuple(map(escaped, self._texts(first, depth))), ignoring_case=True)
         if rule in _LISTS:
             return _LISTS[rule], self.values(first, depth)
         if rule == "between":
@@ -194,6 +204,38 @@ class Converter(ValueConverter):
         if rule == "in_box":
             return Op.IN_BOX, self._box(first, depth)
         return Op.CONTAINS, self.contained(first, depth)
+
+    def _patterns(self, op: Op, tree: Branch, depth: int) -> Operand:
+        """Return the text or texts after an operator of patterns."""
+        inner = self.branches(tree)[0]
+        leaves = [str(leaf).lower() for leaf in self.leaves(tree)]
+        folded = any(leaf.startswith("ignoring") for leaf in leaves)
+        if tree.data == "patterns":
+            return TextPatterns(self._texts(inner, depth), every="all" in leaves, ignoring_case=folded)
+        if inner.data == "point":
+            raise self.wrong(inner, f"several patterns need any or all before them: {op.value} any {self.written(inner)}")
+        literal = self.literal(inner, depth)
+        return TextPatterns((literal,), ignoring_case=True) if folded and isinstance(literal, str) else literal
+
+    def _texts(self, tree: Branch, depth: int) -> tuple[str, ...]:
+        found = self.values(tree, depth)
+        for value in found:
+            if not isinstance(value, str):
+                raise self.wrong(tree, f"texts are expected in this list, such as 'mini'; {value} is none")
+        return found  # type: ignore[return-value]
+
+    def _compared_folded(self, tree: Branch, depth: int) -> Node:
+        """Return `= … ignoring case` as the pattern that it is: one without % and _."""
+        sides = [ungrouped(side) for side in self.branches(tree)]
+        signs = [str(leaf) for leaf in self.leaves(tree)][:-1]
+        names = [side for side in sides if side.data == "name"]
+        texts = [side for side in sides if side.data != "name" and is_constant(side)]
+        value = self.literal(texts[0], depth) if len(names) == len(texts) == 1 else None
+        if not isinstance(value, str) or (signs and _COMPARISONS[signs[0]] is not Op.NE):
+            raise self.wrong(tree, "ignoring case stands after an attribute and a text: name = 'Ann' ignoring case")
+        operand = TextPatterns((escaped(value),), ignoring_case=True)
+        found = self._predicate(tree, names[0], Op.LIKE, operand, texts[0])
+        return Not(found) if signs else found
 
     def _within(self, tree: Branch, center: Branch, depth: int) -> Within:
         amount, unit = self.leaves(tree)[-2:]

@@ -23,6 +23,7 @@ from tocsin.language.literals import check_coordinate, check_literal, read_decim
 from tocsin.language.syntax import (
     ALWAYS,
     NEVER,
+    PATTERN_OPERATORS,
     Box,
     Expression,
     Literal,
@@ -31,6 +32,7 @@ from tocsin.language.syntax import (
     Operand,
     Predicate,
     Subscription,
+    TextPatterns,
     Within,
     WordPattern,
 )
@@ -232,7 +234,24 @@ class JsonReader:
         if op is Op.CONTAINS and isinstance(tree, Mapping) and "words" in tree:
             found = self.record(tree, path, required=("words",), what="a word pattern")
             return self.pattern(found["words"], _under(path, "words"))
+        if op in PATTERN_OPERATORS and isinstance(tree, Mapping):
+            return self._patterns(tree, path)
         return self.literal(tree, path)
+
+    def _patterns(self, tree: Any, path: str) -> TextPatterns:
+        every = "all" in tree
+        key = "all" if every else "any"
+        found = self.record(tree, path, required=(key,), optional=("ignoring_case",), what="a list of patterns")
+        texts = [
+            self.literal(text, f"{_under(path, key)}[{at}]")
+            for at, text in enumerate(self.array(found[key], _under(path, key), "a list of patterns"))
+        ]
+        folded = found.get("ignoring_case", False)
+        if not texts or not all(isinstance(text, str) for text in texts):
+            wrong(_under(path, key), "a list of patterns has texts, and at least one")
+        if not isinstance(folded, bool):
+            wrong(_under(path, "ignoring_case"), f"expected true or false, not {_shown(folded)}")
+        return TextPatterns(tuple(texts), every, folded)  # type: ignore[arg-type]
 
     def _within(self, tree: Any, path: str) -> Within:
         found = self.record(tree, path, required=("amount", "unit", "of"), what="the operand of `within`")

@@ -1,7 +1,7 @@
 """Which operators an attribute has: those that its domain offers, and those that follow from them.
 
 `in` follows from `=`, `between` from `>=` and `<=`, the three `contains` on attributes with several values from `=`;
-`is present` and `is absent` are always there. Used by bind.py; operands are checked in operands.py.
+`ends with`, `contains text` and `matches` from `like`; `is present` and `is absent` are always there. Used by bind.py; operands are checked in operands.py.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from tocsin.language.syntax import Op, Predicate
 from tocsin.schema import ViewAttribute
 
 CONTAINING = frozenset({Op.CONTAINS, Op.CONTAINS_ANY, Op.CONTAINS_ALL})
+_PATTERNS = frozenset({Op.ENDS_WITH, Op.CONTAINS_TEXT, Op.MATCHES})
 _ALWAYS = frozenset({Op.PRESENT, Op.ABSENT})
 KINDS = {"time": "a time", "point": "a point"}  # how an attribute's kind is said where an adjective would not do
 
@@ -30,6 +31,8 @@ def _has(attribute: ViewAttribute, op: Op) -> bool:
         return "contains" in offered if attribute.domain.kind == "text" else members
     if op is Op.IN:
         return "=" in offered or (attribute.multiple and "contains" in offered)
+    if op in _PATTERNS:
+        return "like" in offered
     if op is Op.BETWEEN:
         return {">=", "<="} <= offered
     return op.value in offered

@@ -5,6 +5,7 @@ Used by bind.py, once the operator is known to be one that the attribute has.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
@@ -16,11 +17,24 @@ from tocsin.language.bounds import MAX_GAP
 from tocsin.language.geo import METRES
 from tocsin.language.literals import check_literal, render_literal
 from tocsin.language.offered import KINDS
-from tocsin.language.syntax import Box, Literal, Op, Operand, Predicate, Within, WordPattern, Words
+from tocsin.language.patterns import wrong_like, wrong_regex
+from tocsin.language.syntax import (
+    PATTERN_OPERATORS,
+    Box,
+    Literal,
+    Op,
+    Operand,
+    Predicate,
+    TextPatterns,
+    Within,
+    WordPattern,
+    Words,
+)
 from tocsin.language.time_units import SECONDS
 from tocsin.language.words import words
 from tocsin.schema import Domain, Key, NumericDomain, PointDomain, TextDomain, ViewAttribute
 
+_STAR = re.compile(r"\w\*|\*\w")
 _AMOUNT = NumericDomain(name="amount")
 _EXAMPLES = {
     "numeric": ("a number", "100"),
@@ -31,7 +45,7 @@ _EXAMPLES = {
 }
 _PATTERNS = (Words, syntax.WordAnd, syntax.WordOr, syntax.WordNot)
 # Operators for which a text longer than any in the domain still makes sense.
-_LOOSE = frozenset({Op.LT, Op.LE, Op.GT, Op.GE, Op.BETWEEN, Op.CONTAINS, Op.CONTAINS_ANY, Op.CONTAINS_ALL, Op.LIKE})
+_LOOSE = frozenset({Op.LT, Op.LE, Op.GT, Op.GE, Op.BETWEEN, Op.CONTAINS, Op.CONTAINS_ANY, Op.CONTAINS_ALL})
 
 
 def canonical_operand(predicate: Predicate, attribute: ViewAttribute) -> Operand:
@@ -90,6 +104,29 @@ class _Operand:
             return self.pattern(self.raw) if is_text else self.admit(self._only_word(self.raw))
         return self.with_words(self.raw) if is_text else self.admit(self.raw)
 
+    def patterns(self) -> Operand:
+        """The operand of an operator of patterns: a text; several, or one without regard to case, as TextPatterns."""
+        raw = self.raw
+        if not isinstance(raw, TextPatterns):
+            return self._pattern_text(raw)
+        if not raw.texts:
+            raise self.wrong(f"`{self.op.value}` takes a list of at least one text")
+        texts = tuple(dict.fromkeys(map(self._pattern_text, raw.texts)))
+        if len(texts) == 1 and not raw.ignoring_case:
+            return texts[0]
+        return TextPatterns(texts, raw.every and len(texts) > 1, raw.ignoring_case)
+
+    def _pattern_text(self, raw: object) -> str:
+        text = cast("str", self.admit(raw))
+        wrong = None
+        if self.op is Op.LIKE:
+            wrong = wrong_like(text)
+        elif self.op is Op.MATCHES:
+            wrong = wrong_regex(text)
+        if wrong is not None:
+            raise self.wrong(wrong)
+        return text
+
     def within(self) -> Operand:
         raw = self.raw
         if not isinstance(raw, Within):
@@ -127,7 +164,7 @@ class _Operand:
         try:
             if isinstance(self.domain, NumericDomain):
                 return self.domain.admit_operand(literal)
-            if isinstance(self.domain, TextDomain) and self.op in _LOOSE and isinstance(literal, str):
+            if isinstance(self.domain, TextDomain) and (self.op in _LOOSE or self.op in PATTERN_OPERATORS) and isinstance(literal, str):
                 return literal
             return self.domain.admit(literal)
         except BadValue as error:
@@ -162,6 +199,11 @@ class _Operand:
     def with_words(self, raw: object) -> str:
         """Return the text, which must have a word."""
         text = self.admit(raw)
+        if _STAR.search(cast("str", text)):
+            raise self.wrong(
+                f"{shown_literal(text)} asks for whole words, and a * means nothing in them; for a part of a text write "
+                f"{self.name} contains text '…', starts with '…' or like '%…%'"
+            )
         if not words(cast("str", text)):
             raise self.wrong(f"{shown_literal(text)} has no word to look for; words are made of letters and digits")
         return cast("str", text)
@@ -182,11 +224,9 @@ class _Operand:
                 return bound[0] if len(bound) == 1 else type(pattern)(bound)
 
     def _word(self, text: str) -> str:
-        found = words(text)
+        found = words(self.with_words(text))
         if len(found) == 1:
             return found[0]
-        if not found:
-            raise self.wrong(f"{shown_literal(text)} has no word to look for; words are made of letters and digits")
         phrase = " near[0..0] ".join(render_literal(word) for word in found[:8])
         raise self.wrong(f"{shown_literal(text)} is {len(found)} words; in a word pattern, write: {phrase}")
 
@@ -206,6 +246,7 @@ _CANONICAL: dict[Op, Callable[[_Operand], Operand]] = {
     Op.CONTAINS_ANY: _Operand.words,
     Op.CONTAINS_ALL: _Operand.words,
     Op.WITHIN: _Operand.within,
+    **dict.fromkeys(PATTERN_OPERATORS, _Operand.patterns),
     Op.IN_BOX: _Operand.box,
 }
 

@@ -42,6 +42,10 @@ _SCAN = re.compile(
     | (?P<QUOTED> {_QUOTED} )
     | (?P<NEAR> (?i:near) \s* \[ \s* [0-9]+ \s* \.\. \s* [0-9]+ \s* \] )
     | (?P<STARTS_WITH> (?i:starts \s+ with) \b )
+    | (?P<ENDS_WITH> (?i:ends \s+ with) \b )
+    | (?P<CONTAINS_TEXT> (?i:contains \s+ text) (?= \s* ' | \s+ (?i:any|all) \s* \( ) )
+    | (?P<MATCHES> (?i:matches) (?= \s* ' | \s+ (?i:any|all) \s* \( ) )
+    | (?P<IGNORING_CASE> (?i:ignoring \s+ case) \b )
     | (?P<KIND_OF> (?i:kind \s+ of) \b )
     | (?P<CONTAINS_ANY> (?i:contains \s+ any) \b )
     | (?P<CONTAINS_ALL> (?i:contains \s+ all) \b )
@@ -60,7 +64,8 @@ _BARE = re.compile(_NAME)
 # A list of plain values, which may be long, is one token: the grammar's parser would take a second for 10,000 values.
 _LIST = re.compile(rf"\s*+ (?P<list> \( \s*+ {_VALUE} (?: \s*+ , \s*+ {_VALUE} )*+ \s*+ \) )", re.VERBOSE)
 _LISTED = re.compile(_VALUE, re.VERBOSE)
-_LISTING = frozenset({"IN", "CONTAINS_ANY", "CONTAINS_ALL"})
+_LISTING = frozenset({"IN", "CONTAINS_ANY", "CONTAINS_ALL", "QUANTIFIER"})
+_PATTERNS = frozenset({"STARTS_WITH", "ENDS_WITH", "CONTAINS_TEXT", "LIKE", "MATCHES"})
 _SIGNS = {
     "(": "LPAR",
     ")": "RPAR",
@@ -90,7 +95,7 @@ class Token(NamedTuple):
 
 def is_bare_name(name: str) -> bool:
     """Return whether the name can be written without quotes, anywhere: `starts` could stand before `with`."""
-    return _BARE.fullmatch(name) is not None and name.lower() not in RESERVED and name.lower() != "starts"
+    return _BARE.fullmatch(name) is not None and name.lower() not in RESERVED | {"starts", "ends"}
 
 
 def unquoted(name: str) -> str:
@@ -190,6 +195,8 @@ class _Size:
 def _word_type(word: str, before: str) -> str:
     if word in RESERVED:
         return word.upper()
+    if before in _PATTERNS and word in ("any", "all"):
+        return "QUANTIFIER"
     if before == "NUMBER" and word in UNITS:
         return "UNIT"
     if before == "UNIT" and word == "of":

@@ -16,6 +16,7 @@ from tocsin.compile.table import Column, ConjunctionTable, PredicateKind
 from tocsin.index.explain import table_of
 from tocsin.language.bind import BoundSubscription, bind_condition
 from tocsin.language.json_form import node_from_json
+from tocsin.language.patterns import predicate_of_key
 from tocsin.language.syntax import And, Box, Node, Not, Op, Or, Predicate, Subscription
 from tocsin.operators.asked import trusted_scope
 from tocsin.schema import BooleanDomain, EnumeratedDomain, HierarchicalDomain, TimeDomain
@@ -85,6 +86,8 @@ def _interval(column: Column, low: int, high: int) -> Node:
     name, domain = column.attribute, column.domain
     if column.derivation == "words":
         return Predicate(name, Op.CONTAINS, _key(column, low))
+    if column.derivation == "patterns":
+        return predicate_of_key(name, _key(column, low))
     if isinstance(domain, EnumeratedDomain | HierarchicalDomain | BooleanDomain):
         values: tuple[Any, ...] = (False, True) if isinstance(domain, BooleanDomain) else domain.values
         first = 0 if low == 0 else _key(column, low) if low % 2 else _key(column, low - 1) + 1

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tocsin.compile.atoms import Among, Bound, Conjunction, Interval
 from tocsin.compile.predicates import limits_of
 from tocsin.compile.table import ConjunctionTable, Derivation, PredicateKind
+from tocsin.language.patterns import is_like_key
 from tocsin.language.words import words
 from tocsin.schema import EVENT_TYPE, Domain, Event, Schema
 from tocsin_lab.classic.labels import HIGHEST, LOWEST, Labels, SparseLabels, WholeLabels
@@ -63,6 +64,9 @@ class ClassicColumn:
                 return [self.domain.key(value)]
             case "words":
                 return words(value)
+            case "patterns":
+                known = self.labels.keys if isinstance(self.labels, SparseLabels) else []
+                return [key for key in known if is_like_key(value, key)]
             case "latitude":
                 return [value[0]]
             case _:
@@ -92,7 +96,7 @@ class Columns:
         found = self._numbers.setdefault((attribute, derivation), len(self._numbers))
         if found == len(self.columns):
             entry = self.schema.view()[attribute]
-            multiple = entry.ever_multiple or derivation == "words"
+            multiple = entry.ever_multiple or derivation in ("words", "patterns")
             self.columns.append(ClassicColumn(attribute, derivation, entry.domain, multiple=multiple))
         return found
 
