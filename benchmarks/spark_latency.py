@@ -104,7 +104,7 @@ def measure(options: argparse.Namespace) -> None:
 
 def drain(place: str, pipeline: Pipeline) -> None:
     """Wait until everything published is matched."""
-    from tocsin.pipeline.stores import open_store
+    from tocsin.pipeline.followers import open_store
 
     with open_store(place).read() as connection:
         last = read_events(connection, 0, 10_000_000)[-1].seq
@@ -195,7 +195,7 @@ def durations_ms(spark: SparkSession) -> dict[str, float]:
 
 def check(place: str) -> int:
     """Check the notifications of a sample of events against the definition as of their seqs; return how many."""
-    from tocsin.pipeline.stores import open_store
+    from tocsin.pipeline.followers import open_store
     from tocsin.store import schema_history
 
     store = open_store(place)

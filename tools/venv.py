@@ -102,7 +102,7 @@ def projects() -> bytes:
 
 def kernels() -> bytes:
     """The key of the compiled kernels: what they are cached by."""
-    command = [str(VENV / "bin" / "python"), "-m", "tocsin.index.kernel_sources"]
+    command = [str(VENV / "bin" / "python"), "-m", "tocsin.index.kernel_cache"]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
 
 

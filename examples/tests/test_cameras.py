@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tocsin.language.geo import distance_metres
 from tocsin.language.semantics import evaluate
+from tocsin.language.units import distance_metres
 from tocsin.matching.matcher import Matcher
 from tocsin.operators.schedules import schedule_names
 from tocsin.schema import Event

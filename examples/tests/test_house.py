@@ -9,7 +9,7 @@ import pytest
 from tocsin.errors import TocsinError
 from tocsin.language import bind, evaluate
 from tocsin.language.documents import from_document
-from tocsin.pipeline.stores import open_store
+from tocsin.pipeline.followers import open_store
 from tocsin.store.notifications import Matches, record_matches
 from tocsin_examples.house import House
 

@@ -1,6 +1,6 @@
 """What other distributions add to Tocsin, by entry points; each is loaded when its name is asked for.
 
-    tocsin.commands     a Typer app or a function, for the `tocsin` command     cli/doors.py
+    tocsin.commands     a Typer app or a function, for the `tocsin` command     cli/app.py
     tocsin.engines      a class of Matcher                                      matching/__init__.py
     tocsin.schedules    what makes a Schedule                                   operators/schedules/__init__.py
 

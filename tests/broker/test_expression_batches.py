@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.broker.market import SCHEMA, car, open_broker, seqs_of
-from tocsin.broker.expression_batches import FEW, plain_tree, prepare_all
-from tocsin.broker.expressions import bind_stored, bulk_line, prepare
+from tocsin.broker.expressions import FEW, bind_stored, bulk_line, plain_tree, prepare, prepare_all
 from tocsin.compile.bulk import load_bulk
 from tocsin.compile.normalise import normalise
 from tocsin.compile.table_builder import compile_table

@@ -11,8 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from tocsin import plugins
-from tocsin.cli.app import app
-from tocsin.cli.doors import KNOWN
+from tocsin.cli.app import KNOWN, app
 from tocsin.errors import NotInstalled, TocsinError
 
 group = typer.Typer(no_args_is_help=True)

@@ -14,7 +14,7 @@ import pytest
 
 from tests.service.live import serving
 from tocsin.client import AsyncClient, Client, ServiceRefused, ServiceUnreachable
-from tocsin.client.retries import Retries
+from tocsin.client.transport import Retries
 
 QUICK = Retries(attempts=4, first_seconds=0.001)
 RECEIPT = {"seq": 1, "event_id": "x", "accepted": True}

@@ -10,9 +10,8 @@ from tocsin.compile import Column, ConjunctionTable, PredicateKind
 from tocsin.language import node_from_json
 from tocsin.language.bind import bind_condition
 from tocsin.language.formula import Scope
-from tocsin.language.patterns import is_like_key
 from tocsin.language.semantics import Situation, holds
-from tocsin.language.words import words
+from tocsin.language.text_patterns import is_like_key, words
 from tocsin.schema import Event, Schema
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from tests.strategies.worlds import random_event, random_schema, random_subscription, worlds
 from tocsin.compile import NormalForm, normalise
-from tocsin.compile.covering import covers
+from tocsin.compile.analysis import covers
 from tocsin.errors import LanguageError
 from tocsin.language import Subscription, bind, evaluate, parse
 from tocsin.language.syntax import And, Or

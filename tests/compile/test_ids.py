@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin.compile.ids import Ids, TextIds, ids_of, joined_ids, kept_ids
-from tocsin.index.id_places import IdPlaces, first_repeated
+from tocsin.index.coder import IdPlaces, first_repeated
 
 ids = st.one_of(st.integers(-(2**70), 2**70), st.text(max_size=12), st.sampled_from(["1", 1, "", "ÿ1", "\ud800"]))
 

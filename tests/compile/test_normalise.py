@@ -13,9 +13,8 @@ from tocsin.compile import MAX_CONJUNCTIONS, NormalForm, conjunction_text, norma
 from tocsin.compile.atoms import Among, Atom, Bound, Decided
 from tocsin.errors import Meaningless, TooLarge
 from tocsin.language import bind, evaluate, parse
-from tocsin.language.patterns import is_like_key
 from tocsin.language.semantics import predicate_holds
-from tocsin.language.words import words
+from tocsin.language.text_patterns import is_like_key, words
 from tocsin.schema import Event, Schema, View
 from tocsin.schema.examples import load_example
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tocsin.compile.table import Check, CheckKind, Column, ConjunctionTable, PredicateKind
-from tocsin.index.coded_batch import CodedBatch, multiple_codes
+from tocsin.index.key_column import CodedBatch, multiple_codes
 
 Codes = list[int] | None
 

@@ -21,14 +21,13 @@ import pytest
 
 import tocsin
 import tocsin_lab
-from tocsin.index.kernel_cache import temporary_folder
-from tocsin.index.kernel_sources import kernel_modules, sources_of
+from tocsin.index.kernel_cache import kernel_modules, sources_of, temporary_folder
 
 PACKAGES = {"tocsin": Path(tocsin.__file__).parent, "tocsin_lab": Path(tocsin_lab.__file__).parent}
 # What walks no conjunctions returns the constant NONE, which another module defines.
 WALK = """
 import numpy as np
-from tocsin.operators.schedules.chain_walk import next_of_walk
+from tocsin.operators.schedules.naive import next_of_walk
 none, bits = np.empty(0, np.int32), np.empty(0, np.bool_)
 print(next_of_walk(none, np.zeros(1, np.int64), np.zeros(1, np.int64), none, bits, np.empty(0, np.int8), False))
 print("hits", sum(next_of_walk.stats.cache_hits.values()))
@@ -108,7 +107,7 @@ def test_a_change_to_any_kernel_module_changes_the_keys_of_all_kernels_that_it_r
 import json, sys
 from pathlib import Path
 import tocsin, tocsin_lab
-from tocsin.index import kernel_sources as sources
+from tocsin.index import kernel_cache as sources
 names = [*sources.kernel_modules("tocsin"), *sources.kernel_modules("tocsin_lab")]
 def keys():
     for each in (sources.key_of, sources._imports, sources._digest, sources._text, sources._file): each.cache_clear()
@@ -144,7 +143,7 @@ def replaced(file: Path, old: str, new: str) -> None:
 def test_a_constant_of_another_module_that_changed_is_seen_by_a_kernel_that_was_kept(
     copied: Path, tmp_path: Path
 ) -> None:
-    answers = copied / "tocsin" / "operators" / "schedules" / "answers.py"
+    answers = copied / "tocsin" / "operators" / "schedules" / "naive.py"
     kept = {"NUMBA_CACHE_DIR": str(tmp_path)}
     assert run(copied, WALK, **kept).stdout.split() == ["-1", "hits", "0"]
     assert run(copied, WALK, **kept).stdout.split() == ["-1", "hits", "1"]

@@ -11,7 +11,7 @@ import pytest
 
 from tocsin.compile.bulk import load_bulk
 from tocsin.compile.normalise import normalise
-from tocsin.index.segment_file import open_segment, write_segment
+from tocsin.index.index_folder import open_segment, write_segment
 from tocsin.index.subscription_index import SubscriptionIndex
 from tocsin.language import bind
 from tocsin.language.documents import read_lines

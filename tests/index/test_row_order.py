@@ -14,8 +14,7 @@ from tests.index.tables import NO_DOMAIN, coded
 from tocsin.compile.table import Column, ConjunctionTable, PredicateKind
 from tocsin.index.build import build_segment
 from tocsin.index.layout import TRUE_ATOM, Scalar, Section
-from tocsin.index.radix import sort_within
-from tocsin.index.row_order import COORDINATE_BITS, CURVE_BITS, DIMENSIONS, LEAD_BITS, curve_tables
+from tocsin.index.row_order import COORDINATE_BITS, CURVE_BITS, DIMENSIONS, LEAD_BITS, curve_tables, sort_within
 from tocsin.matching.columnar.segment_matcher import SORTED_EVENTS, SegmentMatcher
 
 SUBSCRIPTIONS, CONSTANTS = 4_000, 100

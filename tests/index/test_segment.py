@@ -12,9 +12,14 @@ from tocsin.compile.bulk import load_bulk
 from tocsin.compile.ids import TextIds
 from tocsin.index.build import build_segment
 from tocsin.index.explain import table_of
+from tocsin.index.index_folder import (
+    DATA_START,
+    CorruptSegment,
+    open_segment,
+    write_segment,
+)
 from tocsin.index.layout import Section
 from tocsin.index.plan import PlanCosts
-from tocsin.index.segment_file import DATA_START, CorruptSegment, open_segment, write_segment
 from tocsin.matching.columnar.segment_matcher import SegmentMatcher
 from tocsin.matching.matcher import Matcher
 from tocsin.schema import Event

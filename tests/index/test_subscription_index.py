@@ -12,8 +12,7 @@ import pytest
 from tests.strategies.worlds import random_event, random_schema, random_subscription
 from tocsin.errors import DuplicateSubscription, FileError, UnknownSubscription
 from tocsin.index.index_folder import MANIFEST, IndexFolder
-from tocsin.index.subscription_index import RATIO, SMALL, Lifetime, due
-from tocsin.index.tier import Tier
+from tocsin.index.subscription_index import RATIO, SMALL, Lifetime, Tier, due
 from tocsin.language import BoundSubscription, bind, evaluate, parse
 from tocsin.matching.matcher import Matcher
 from tocsin.schema import Event, EventType, NumericDomain, Schema, TypeAttribute

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tocsin.index.text_coder import TextCoder
+from tocsin.index.coder import TextCoder
 
 CONSTANTS = sorted(
     [

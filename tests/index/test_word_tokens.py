@@ -1,4 +1,4 @@
-"""Words of texts in bytes against language/words.py, which says what a word is."""
+"""Words of texts in bytes against language/text_patterns.py, which says what a word is."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.index.text_coder import TextCoder
+from tocsin.index.coder import TextCoder
 from tocsin.index.word_tokens import WordPatterns, WordTokens
 from tocsin.language.syntax import Words
-from tocsin.language.words import satisfies, words
+from tocsin.language.text_patterns import satisfies, words
 
 SOME = [
     "a",

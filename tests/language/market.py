@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tocsin.language.formula import FLOAT, Substitution
+from tocsin.language.sides import variables_of
 from tocsin.language.syntax import OperatorCall
-from tocsin.language.variables import variables_of
 from tocsin.schema import (
     BooleanDomain,
     Domain,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tocsin.errors import LanguageError
 from tocsin.language.bind import bind_condition
 from tocsin.language.formula import FLOAT, INT, TEXT, ConditionFormula, Scope
-from tocsin.language.formula_templates import ConditionTemplates
+from tocsin.offers.analysis import ConditionTemplates
 from tocsin.schema import EnumeratedDomain
 
 SCOPE = Scope.of(

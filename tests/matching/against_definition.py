@@ -26,7 +26,7 @@ from tocsin.language import BoundSubscription, bind, render
 from tocsin.language.offer import Offer
 from tocsin.language.semantics import DIVIDED_BY_ZERO, TOO_LARGE, Verdict, decide, situation_of
 from tocsin.language.syntax import And, Node, Not, OperatorCall, Or, leaves
-from tocsin.matching.inquiry import Failure, Inquiry, Match
+from tocsin.matching.engine import Failure, Inquiry, Match
 from tocsin.matching.matcher import Matcher
 from tocsin.schema import EVENT_TYPE, Event
 

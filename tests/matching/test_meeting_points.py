@@ -13,7 +13,7 @@ import pytest
 
 from tests.strategies.mixed import OFFERS
 from tocsin.errors import BindError
-from tocsin.matching.inquiry import Failure
+from tocsin.matching.engine import Failure
 from tocsin.matching.matcher import Matcher
 from tocsin.operators.operator import operator
 from tocsin.operators.registry import Registry

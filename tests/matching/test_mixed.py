@@ -16,7 +16,7 @@ from tests.matching.against_definition import Live
 from tests.strategies.mixed import MixedWorld
 from tocsin.index.subscription_index import Lifetime
 from tocsin.language import bind, decide
-from tocsin.matching.inquiry import Failure, Match
+from tocsin.matching.engine import Failure, Match
 from tocsin.matching.matcher import Matcher
 from tocsin.operators.operator import operator
 from tocsin.operators.registry import Registry

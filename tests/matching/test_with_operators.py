@@ -12,7 +12,7 @@ from tests.operators.generated import World
 from tocsin.errors import DuplicateSubscription, UnknownSubscription
 from tocsin.index.index_folder import IndexFolder
 from tocsin.language import BoundSubscription, evaluate
-from tocsin.matching.inquiry import Failure
+from tocsin.matching.engine import Failure
 from tocsin.matching.matcher import Matcher
 from tocsin.operators.operator import operator
 from tocsin.operators.registry import Registry

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tocsin.offers import scan_kernel as k
-from tocsin.offers.bitmaps import BUCKETS, BitmapIndex
 from tocsin.offers.requests import ordered_bits
+from tocsin.offers.scan_kernel import BUCKETS, BitmapIndex
 
 
 def column(kind: str, seed: int, size: int) -> tuple[Any, Any]:

@@ -17,8 +17,7 @@ from tocsin.compile.bulk import load_bulk
 from tocsin.compile.normalise import normalise
 from tocsin.errors import EventRejected, LanguageError
 from tocsin.index.layout import Section
-from tocsin.index.subscription_index import Lifetime, SubscriptionIndex
-from tocsin.index.tier import Tier
+from tocsin.index.subscription_index import Lifetime, SubscriptionIndex, Tier
 from tocsin.language import BoundSubscription, bind
 from tocsin.language.documents import read_lines
 from tocsin.language.offer import Offer

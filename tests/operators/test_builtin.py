@@ -16,12 +16,11 @@ import numpy as np
 import pytest
 
 from tocsin.errors import BadArgument, BadDefinition, FileError
-from tocsin.language.geo import distance_metres
+from tocsin.language.units import distance_metres
 from tocsin.operators.builtin.image import image_operators
 from tocsin.operators.builtin.logic import Ontology, conclusions, ontology_operators, rule_operators
 from tocsin.operators.builtin.lookup import http_operator, table_operator
-from tocsin.operators.builtin.regions import Regions
-from tocsin.operators.builtin.spatial import spatial_operators
+from tocsin.operators.builtin.spatial import Regions, spatial_operators
 from tocsin.operators.builtin.text import text_operators
 from tocsin.operators.calls import Pattern
 from tocsin.operators.operator import OPEN, Operator

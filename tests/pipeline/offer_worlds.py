@@ -14,15 +14,14 @@ import pyarrow as pa
 
 from tests.offers.worlds import MARKET, random_offer, random_subscription
 from tocsin.broker import Broker
-from tocsin.broker.offers import OfferAdmission
+from tocsin.broker.admission import OfferAdmission
 from tocsin.errors import BindError, EventRejected
 from tocsin.language import BoundSubscription, bind
 from tocsin.language.explain import plain_values
 from tocsin.language.semantics import decide
 from tocsin.offers.program_files import open_programs
-from tocsin.pipeline.match_source import StoreMatchReader
-from tocsin.pipeline.store_sink import Stored, store_batch
-from tocsin.pipeline.store_source import SeqRange
+from tocsin.pipeline.log_query import Stored, store_batch
+from tocsin.pipeline.store_source import SeqRange, StoreMatchReader
 from tocsin.schema import Event
 from tocsin.store.notifications import all_blocks
 

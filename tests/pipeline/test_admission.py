@@ -12,7 +12,7 @@ import pytest
 from tests.strategies.worlds import random_event, random_schema
 from tocsin.errors import EventRejected
 from tocsin.pipeline.admission import Admission, admit_batch
-from tocsin.pipeline.layout import Layout
+from tocsin.pipeline.plan import Layout
 from tocsin.schema import Event, EventType, NumericDomain, PointDomain, Schema, TextDomain, TimeDomain, TypeAttribute
 from tocsin.schema.arrow import events_from_arrow
 

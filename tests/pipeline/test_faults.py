@@ -14,7 +14,7 @@ from tests.project.files import ROOT
 
 pytest.importorskip("pyspark")
 
-from tocsin.pipeline.crash import POINTS
+from tocsin.pipeline.log_query import POINTS
 from tocsin.pipeline.run import Pipeline
 
 if TYPE_CHECKING:

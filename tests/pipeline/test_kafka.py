@@ -59,7 +59,7 @@ def connector() -> str:
     Not by `spark.jars.packages`, as a user would: some mirrors of Maven lack the token provider of a version, of which
     an older one does as well here, where no tokens are used.
     """
-    from tocsin.pipeline.sources import KAFKA_PACKAGE
+    from tocsin.pipeline.ingest import KAFKA_PACKAGE
 
     group, artifact, version = KAFKA_PACKAGE.split(":")
     provider = artifact.replace("sql-kafka", "token-provider-kafka")

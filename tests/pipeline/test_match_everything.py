@@ -22,9 +22,9 @@ from tocsin.language.semantics import decide
 from tocsin.offers import Analysis, open_programs
 from tocsin.operators.operator import operator
 from tocsin.operators.registry import Registry
-from tocsin.pipeline.layout import Layout
 from tocsin.pipeline.match_batches import MatchBatches, Output
 from tocsin.pipeline.open_index import IndexReference
+from tocsin.pipeline.plan import Layout
 from tocsin.pipeline.subscription_folder import write_folder
 from tocsin.schema import Event, Schema
 from tocsin.schema.examples import load_example

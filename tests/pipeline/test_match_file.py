@@ -17,15 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.pipeline import list_chunk, match_file, thrift_compact
-from tocsin.pipeline.layout import Layout
+from tocsin.pipeline import list_chunk, match_file
 from tocsin.pipeline.list_chunk import IdDictionary
 from tocsin.pipeline.match_batches import MatchBatches, Output
-from tocsin.pipeline.match_file import MatchFile
+from tocsin.pipeline.match_file import MatchFile, WriteMatches
 from tocsin.pipeline.match_lists import MatchLists
 from tocsin.pipeline.open_index import FolderIndex, IndexReference, open_index
+from tocsin.pipeline.plan import Layout
 from tocsin.pipeline.subscription_folder import remove_from_folder, write_folder
-from tocsin.pipeline.write_matches import WriteMatches
 from tocsin.schema import EventType, NumericDomain, Schema, TypeAttribute
 from tocsin.schema.files import dumps
 
@@ -151,7 +150,7 @@ def test_a_footer_is_written_as_it_was_read() -> None:
     parquet.write_table(pa.table(columns), sink, sorting_columns=[parquet.SortingColumn(0)], write_page_index=True)
     content = sink.getvalue().to_pybytes()
     footer = content[-8 - int.from_bytes(content[-8:-4], "little") : -8]
-    assert thrift_compact.dumps(thrift_compact.loads(footer)) == footer
+    assert list_chunk.dump_struct(list_chunk.load_struct(footer)) == footer
 
 
 # --- under a task -----------------------------------------------------------------------------------------------------

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.broker.market import SCHEMA as MARKET
-from tocsin.pipeline.checkpoints import CheckpointLost, claim_checkpoint
-from tocsin.pipeline.ingest import Incoming, ingest, occurrence_keys
+from tocsin.pipeline.ingest import IncomingEvent, ingest, occurrence_keys
 from tocsin.pipeline.meter import BatchReport, Meter, _Prometheus
-from tocsin.pipeline.run import prepare_store
+from tocsin.pipeline.run import CheckpointLost, claim_checkpoint, prepare_store
 from tocsin.store import Store
 
 
@@ -47,7 +46,7 @@ def test_a_lost_checkpoint_is_noticed(tmp_path: Path) -> None:
 def test_an_event_for_an_unknown_version_of_the_schema_is_a_dead_letter_after_waiting(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "t.db")
     prepare_store(store, MARKET, matching=True)
-    late = Incoming("k1", "{}", schema_version=99)
+    late = IncomingEvent("k1", "{}", schema_version=99)
     assert ingest(store, "main", [late], wait_for_schema_seconds=0.3).dead_letters == 1
     assert ingest(store, "main", [late]).repeated == 1
     store.close()

@@ -15,14 +15,12 @@ pytest.importorskip("pyspark")
 
 from tests.pipeline.offer_worlds import OfferWorld
 from tocsin.broker import Broker
-from tocsin.broker.offers import OfferAdmission
-from tocsin.pipeline.ingest import Incoming, ingest
-from tocsin.pipeline.match_source import StoreMatchReader
-from tocsin.pipeline.notification_rows import NotificationRows
+from tocsin.broker.admission import OfferAdmission
+from tocsin.pipeline.ingest import IncomingEvent, ingest
+from tocsin.pipeline.log_query import store_batch
 from tocsin.pipeline.run import Pipeline, PipelineSettings, Sink
-from tocsin.pipeline.store_sink import store_batch
-from tocsin.pipeline.store_source import SeqRange, StoreEventReader
-from tocsin.pipeline.stored_matching import MatchStored
+from tocsin.pipeline.store_source import SeqRange, StoreEventReader, StoreMatchReader
+from tocsin.pipeline.stored_matching import MatchStored, NotificationRows
 from tocsin.schema.examples import load_example
 
 if TYPE_CHECKING:
@@ -163,7 +161,8 @@ def test_offers_from_outside_are_stored_once_and_matched(tmp_path: Path) -> None
     place = str(tmp_path / "market.db")
     offer = {**A2, "dynamic": {"price": "10 * age"}, "ttl_seconds": 60}
     incoming = [
-        Incoming(str(at), msgspec.json.encode(one).decode()) for at, one in enumerate([offer, {**offer, "rules": 3}])
+        IncomingEvent(str(at), msgspec.json.encode(one).decode())
+        for at, one in enumerate([offer, {**offer, "rules": 3}])
     ]
     with Broker.open(place, schema=SCHEMA, matching="pipeline") as broker:
         broker.subscribe(BOB, owner="bob")

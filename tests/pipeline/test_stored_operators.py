@@ -12,8 +12,7 @@ from tocsin.broker import Broker
 from tocsin.matching.naive import NaiveMatcher
 from tocsin.operators.operator import operator
 from tocsin.operators.registry import Registry
-from tocsin.pipeline.notification_rows import NotificationRows
-from tocsin.pipeline.stored_matching import MatchStored
+from tocsin.pipeline.stored_matching import MatchStored, NotificationRows
 from tocsin.schema import Event, EventType, NumericDomain, Schema, TypeAttribute
 from tocsin.store.events import read_events
 from tocsin.store.notifications import all_blocks

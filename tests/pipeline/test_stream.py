@@ -17,9 +17,8 @@ from tocsin.store.notifications import all_blocks
 
 pytest.importorskip("pyspark")
 
-from tocsin.pipeline.checkpoints import CheckpointLost
-from tocsin.pipeline.run import Pipeline, PipelineSettings, Sink
-from tocsin.pipeline.sources import FileSource
+from tocsin.pipeline.ingest import FileSource
+from tocsin.pipeline.run import CheckpointLost, Pipeline, PipelineSettings, Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ from tests.strategies.schemas import schemas
 from tocsin.errors import BadDefinition, FileError
 from tocsin.schema import EnumeratedDomain, HierarchicalDomain, NumericDomain, Schema, TextDomain, TypeAttribute
 from tocsin.schema.files import FORMATS, Format, dumps, load, loads, save
-from tocsin.schema.hierarchy import MAX_LEVELS
+from tocsin.schema.finite_domains import MAX_LEVELS
 
 CAR = """
 version = 3

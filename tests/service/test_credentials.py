@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from tests.databases import place, postgres
 from tests.service.world import PASSWORD, World, play
 from tocsin.cli import app as commands
-from tocsin.service import on_the_machine
+from tocsin.service import account_upkeep
 from tocsin.service.access import SCOPES, TABLE, scope_of
 from tocsin.store import accounts, credentials
 
@@ -152,12 +152,12 @@ def test_only_admin_cannot_be_made_a_member_disabled_or_deleted(tmp_path: Path) 
 def test_operator_resets_a_password_and_makes_an_admin_on_the_machine(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
         before = world.tokens["bob"]
-        password = on_the_machine.reset_password(world.broker.store, "bob")
+        password = account_upkeep.reset_password(world.broker.store, "bob")
         world.service.identities.forget()
         assert await status(world, before) == 401
         browser, _ = await log_in(world, "bob", password)
         assert (await browser.get("/v1/accounts")).status_code == 403
-        assert not on_the_machine.make_admin(world.broker.store, "bob")
+        assert not account_upkeep.make_admin(world.broker.store, "bob")
         world.service.identities.forget()
         assert (await browser.get("/v1/accounts")).status_code == 200
         trail = (await browser.get("/v1/audit")).json()["items"]

@@ -174,7 +174,7 @@ def test_wrong_guesses_of_strangers_do_not_lock_the_owner_out(tmp_path: Path) ->
 def test_not_ready_while_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(world: World) -> None:
         assert (await world.client().get("/readyz")).status_code == 200
-        monkeypatch.setattr("tocsin.service.readiness._GOOD_SECONDS", 0.0)
+        monkeypatch.setattr("tocsin.service.service._GOOD_SECONDS", 0.0)
 
         def full(*_: Any, **__: Any) -> Any:
             raise StoreFailed("the database failed: database or disk is full")

@@ -22,8 +22,7 @@ import pytest
 from tests.databases import new_database, start_postgres
 from tests.service.live import wait_until
 from tocsin.client import Client
-from tocsin.client.errors import ServiceRefused, ServiceUnreachable
-from tocsin.client.retries import Retries
+from tocsin.client.transport import Retries, ServiceRefused, ServiceUnreachable
 from tocsin.store import Store
 from tocsin.store.check import check
 

@@ -20,10 +20,10 @@ from tocsin.client import Client
 from tocsin.errors import StoreFailed
 from tocsin.service import publishing
 from tocsin.service.identities import Identities
-from tocsin.service.metrics import Metrics
 from tocsin.service.passwords import Passwords
 from tocsin.service.pipeline_watch import PipelineWatch
 from tocsin.service.settings import ServiceSettings
+from tocsin.service.telemetry import Metrics
 
 CAR = {"event_type": "car", "price": 5}
 
@@ -107,7 +107,7 @@ def test_command_of_the_pipeline_shows_no_secret(tmp_path: Path) -> None:
 
 
 def test_attached_process_ends_when_whoever_started_it_is_gone() -> None:
-    waits = "from tocsin.service.attached import follow; follow(); import threading; threading.Event().wait(60)"
+    waits = "from tocsin.service.pipeline_watch import follow; follow(); import threading; threading.Event().wait(60)"
     attached = subprocess.Popen([sys.executable, "-c", waits], stdin=subprocess.PIPE)
     assert attached.stdin is not None
     attached.stdin.close()

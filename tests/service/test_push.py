@@ -17,7 +17,7 @@ from websockets.sync.client import connect
 
 from tests.service.live import Live, serving, wait_until
 from tests.service.world import PASSWORD
-from tocsin.client.stream import StreamReader
+from tocsin.client.transport import StreamReader
 
 STREAM = "/v1/notifications/stream"
 

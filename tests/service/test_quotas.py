@@ -10,7 +10,7 @@ import pytest
 
 from tests.databases import place, postgres
 from tests.service.world import World, play
-from tocsin.broker import expression_batches
+from tocsin.broker import expressions
 from tocsin.broker.expressions import prepare
 from tocsin.store.check import check
 
@@ -67,7 +67,7 @@ def test_bulk_with_a_wrong_last_line_is_refused_before_all_are_judged(
         judged.append(args[0])
         return prepare(*args, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(expression_batches, "prepare", counted)
+    monkeypatch.setattr(expressions, "prepare", counted)
 
     async def scenario(world: World) -> None:
         ada = world.client("ada")

@@ -15,7 +15,7 @@ from tests.broker.market import car, open_broker
 from tests.clocks import ManualClock
 from tests.store.test_store import filled
 from tocsin.broker import BrokerSettings
-from tocsin.broker.log_audit import audit
+from tocsin.broker.upkeep import audit
 from tocsin.cli.app import app
 from tocsin.errors import StoreDamaged, TocsinError
 from tocsin.store import Store, database, seals

@@ -22,10 +22,10 @@ from tocsin.schema.files import dumps
 from tocsin.store import Store, credentials, database, deliveries, events
 from tocsin.store.backup import backup, restore
 from tocsin.store.check import check
+from tocsin.store.database import upgrade, upgrade_engine
 from tocsin.store.notifications import Matches, record_matches
 from tocsin.store.tables import HEAD, leases, meta, metadata, notifications, subscriptions
 from tocsin.store.tables import events as event_log
-from tocsin.store.upgrade import upgrade, upgrade_engine
 
 # --- the seq ----------------------------------------------------------------------------------------------------------
 

@@ -61,7 +61,21 @@ MORE_TEXTS = [
     "a%b",
     "ab",
 ]
-REGEXES = ["a", "^m", "i+n", r"\w+ \w+", "(oo|ra)[ßs]", "e.*e$", ".", "^$", "x?", "Mini|日", r"(?i)O'b", "st.{1,3}e", "[A-Z]"]
+REGEXES = [
+    "a",
+    "^m",
+    "i+n",
+    r"\w+ \w+",
+    "(oo|ra)[ßs]",
+    "e.*e$",
+    ".",
+    "^$",
+    "x?",
+    "Mini|日",
+    r"(?i)O'b",
+    "st.{1,3}e",
+    "[A-Z]",
+]
 PATTERNS = ["%", "a%", "%a", "%i%", "_", "mini%", "%o_d%", "a\\%b", "a", "%e%e%", "M_ni%r", "%%", "x%y_"]
 _BY_KIND: dict[str, list[Any]] = {"numeric": NUMBERS, "text": [*TEXTS, *MORE_TEXTS], "time": TIMES, "point": POINTS}
 

@@ -18,9 +18,8 @@ from lxml import etree
 from tests.xml.test_handle import EVENT, SUBSCRIPTION
 from tests.xml.thesis import errors_of, sample, thesis_broker, words_of
 from tocsin.broker import Broker
-from tocsin.xml.daemon import DaemonLimits, XmlDaemon, serve_xml
-from tocsin.xml.framing import Framer
-from tocsin.xml.principal import GUEST, Principal
+from tocsin.xml.daemon import DaemonLimits, Framer, XmlDaemon, serve_xml
+from tocsin.xml.replies import GUEST, Principal
 
 PUBLISHER = Principal(None, frozenset({"publisher"}))
 

@@ -15,7 +15,7 @@ from tocsin.cli.app import app
 from tocsin.errors import NotInstalled
 from tocsin.schema import files
 from tocsin.schema.examples import example_names, load_example
-from tocsin.service.serve import run as serve
+from tocsin.service.app import run as serve
 from tocsin.service.settings import ServiceSettings
 
 MESSAGE = "the thesis's XML is not installed here; to have it: pip install 'tocsin[xml]'"

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.xml.thesis import sample
-from tocsin.xml.framing import Framer
-from tocsin.xml.problems import XmlRefused
+from tocsin.xml.daemon import Framer
+from tocsin.xml.replies import XmlRefused
 from tocsin.xml.safe_xml import MAX_DEPTH
 
 TRICKY = [

@@ -9,8 +9,7 @@ import pytest
 from tests.xml.thesis import ADMIN, SBILE, THESIS, ask, errors_of, reply_of, sample, thesis_broker, words_of
 from tocsin.broker import BrokerSettings
 from tocsin.xml.handle import handle
-from tocsin.xml.principal import GUEST, Principal
-from tocsin.xml.replies import dtd_file
+from tocsin.xml.replies import GUEST, Principal, dtd_file
 
 PUBLISHER = Principal(None, frozenset({"publisher"}))
 AS_IN_THE_THESIS = Principal(None, frozenset({"publisher", "extender"}))

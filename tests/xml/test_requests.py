@@ -32,7 +32,6 @@ from tocsin.schema import (
     TypeAttribute,
 )
 from tocsin.schema.examples import load_example
-from tocsin.xml.domain_form import domain_element
 from tocsin.xml.dtd import DTD_FILES, Kind, dtd
 from tocsin.xml.requests import (
     AddAttribute,
@@ -43,6 +42,7 @@ from tocsin.xml.requests import (
     PublishSubscription,
     read_request,
 )
+from tocsin.xml.schema_form import domain_element
 
 THESIS = load_example("thesis")
 WITHOUT_SIZE_AND_ARTIST = Schema(

@@ -18,7 +18,7 @@ from tests.xml.thesis import (
     user_log,
 )
 from tocsin.schema import NumericDomain, TypeAttribute
-from tocsin.xml.principal import Principal
+from tocsin.xml.replies import Principal
 
 
 def test_add_domain_of_appendix_c(tmp_path: Path) -> None:

@@ -14,9 +14,7 @@ from lxml import etree
 from tests.xml.thesis import reply_of
 from tocsin.xml.daemon import DaemonLimits
 from tocsin.xml.dtd import DTD_FILES
-from tocsin.xml.principal import RIGHTS_OF
-from tocsin.xml.problems import _KINDS
-from tocsin.xml.replies import XmlReply
+from tocsin.xml.replies import _KINDS, RIGHTS_OF, XmlReply
 
 DOC = (Path(__file__).parents[2] / "docs" / "xml.md").read_text(encoding="utf-8")
 

@@ -15,8 +15,7 @@ from tocsin.broker import Broker, BrokerSettings
 from tocsin.schema import EventType, Schema
 from tocsin.schema.examples import load_example
 from tocsin.xml.handle import handle
-from tocsin.xml.principal import Principal
-from tocsin.xml.replies import REPLY_DTD, XmlReply
+from tocsin.xml.replies import REPLY_DTD, Principal, XmlReply
 
 SAMPLES = Path(__file__).parent / "samples"
 THESIS = load_example("thesis")

@@ -22,8 +22,8 @@ from tocsin.broker.broker import Matching
 from tocsin.errors import TocsinError
 from tocsin.language import bind, evaluate
 from tocsin.language.documents import from_document
+from tocsin.pipeline.followers import open_store
 from tocsin.pipeline.meter import Meter
-from tocsin.pipeline.stores import open_store
 from tocsin.schema import Schema
 from tocsin.store.events import StoredEvent, read_events
 from tocsin.store.notifications import all_blocks, count_matches

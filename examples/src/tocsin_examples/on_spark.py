@@ -22,8 +22,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from tocsin.errors import TocsinError
-from tocsin.pipeline.display import figures_table
-from tocsin.pipeline.meter import Figures, Meter
+from tocsin.pipeline.meter import Figures, Meter, figures_table
 from tocsin.pipeline.run import Pipeline, PipelineSettings
 from tocsin.pipeline.session import start_session, warm_workers
 from tocsin_examples.house import House, announced

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tocsin.matching.matcher import Matcher
-from tocsin.operators.builtin.regions import Regions
+from tocsin.operators.builtin.spatial import Regions
 from tocsin.schema import Point
 from tocsin_examples.cameras import SUBSCRIPTIONS, Cameras, camera_registry
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.matching.test_every_engine import CLASSIC, auction, is_declared, large_world
 from tocsin.language import bind, parse
-from tocsin.language.json_form import to_json
+from tocsin.language.documents import to_json
 from tocsin.matching import Engine, engine_of
 from tocsin_lab.classic.gough import GoughMatcher
 from tocsin_lab.classic.matching_tree import MatchingTreeMatcher

@@ -20,14 +20,16 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from tocsin.broker import backlog, deliveries, inquiries
-from tocsin.broker.admission import RawEvent
-from tocsin.broker.callbacks import Callback, CallbackThread
+from tocsin.broker import deliveries, inquiries, publishing
+from tocsin.broker.admission import OfferAdmission, RawEvent
 from tocsin.broker.changes import (
     Claim,
     ExtendSchema,
     FirstSchema,
+    Pause,
     Renew,
+    Replace,
+    Resume,
     SchemaChange,
     Subscribe,
     Unsubscribe,
@@ -35,12 +37,10 @@ from tocsin.broker.changes import (
     run_changes,
 )
 from tocsin.broker.core import Core
-from tocsin.broker.deliveries import CONSUMER, Bells, Listener, position_of, read_page
-from tocsin.broker.expression_batches import prepare_all, prepare_or_list
-from tocsin.broker.expressions import Expression, Prepared, prepare
-from tocsin.broker.going_on import Pause, Replace, Resume
-from tocsin.broker.indexes import open_index
-from tocsin.broker.offers import OfferAdmission
+from tocsin.broker.cursors import instant
+from tocsin.broker.deliveries import CONSUMER, Bells, Callback, CallbackThread, Listener, position_of, read_page
+from tocsin.broker.expressions import Expression, Prepared, prepare, prepare_all, prepare_or_list
+from tocsin.broker.live_index import open_index
 from tocsin.broker.publishing import Publish, run_publishes
 from tocsin.broker.receipts import (
     DeadLetterView,
@@ -51,25 +51,24 @@ from tocsin.broker.receipts import (
     PublishReceipt,
     SubscriptionReceipt,
     SubscriptionView,
+    letter_view,
+    subscription_view,
 )
 from tocsin.broker.settings import BrokerSettings, check_name
 from tocsin.broker.sweeper import NoticeCallback, Sweeper
-from tocsin.broker.times import instant
 from tocsin.broker.turns import Turns
-from tocsin.broker.views import letter_view, subscription_view
 from tocsin.errors import QuotaExceeded, UnknownDeadLetter, UnknownSubscription
 from tocsin.language import Explanation
 from tocsin.offers.program_files import ProgramsFile
 from tocsin.offers.programs import Programs
-from tocsin.operators.registries import open_registry
-from tocsin.operators.registry import Registry
+from tocsin.operators.registry import Registry, open_registry
 from tocsin.schema import Event, Schema
 from tocsin.store import Store, accounts, letters, schema_history, subscriptions
-from tocsin.store.clock import MachineClock
 from tocsin.store.schema_history import SchemaVersion
+from tocsin.store.transaction import MachineClock
 
 if TYPE_CHECKING:
-    from tocsin.broker.held_offers import HeldOffers
+    from tocsin.broker.inquiries import HeldOffers
 
 Matching = Literal["inline", "pipeline"]
 
@@ -106,7 +105,7 @@ class Broker:
 
         `matching` says who matches events, this broker or the pipeline; None leaves it as it was. `index` is the
         folder of the index; beside the file by default, None with PostgreSQL keeps it in memory. `operators` are those
-        that subscriptions may call: a registry, or what operators/registries.py takes; `programs` those that offers
+        that subscriptions may call: a registry, or what operators/registry.py takes; `programs` those that offers
         may: as objects, or a file of them, which is followed (offers/program_files.py). `sweep=False` leaves sweeping to explicit calls
         of `sweep`. Raises StoreError and SchemaError.
         """
@@ -122,7 +121,7 @@ class Broker:
             if schema is not None:
                 broker._turns.take(broker._run_changes, FirstSchema(schema))
             if matching is not None and matching != store.meta().matching:
-                backlog.set_matching(core, matching)
+                publishing.set_matching(core, matching)
             if sweep:
                 broker._sweeper.start()
         except BaseException:
@@ -476,7 +475,7 @@ class Broker:
     @functools.cached_property
     def held_offers(self) -> HeldOffers:
         """Offers that wait for subscriptions, and the programs that compute."""
-        from tocsin.broker.held_offers import HeldOffers
+        from tocsin.broker.inquiries import HeldOffers
 
         return HeldOffers(self._core, functools.partial(self._turns.take, self._run_changes))
 
@@ -501,7 +500,7 @@ class Broker:
 
     def match_backlog(self) -> int:
         """Match the oldest events that wait for the pipeline; return how many there were."""
-        return backlog.match_some(self._core)
+        return publishing.match_some(self._core)
 
     def index_stats(self) -> dict[str, Any]:
         """Return figures of the index."""

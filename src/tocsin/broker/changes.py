@@ -2,11 +2,21 @@
 
 A request first decides, from what the turn sees, and only then writes: so one that is refused has done nothing, and
 those that share its turn are not disturbed. Several requests make one commit (turns.py).
+
+Going on under the same id: replacing an expression, pausing, resuming, each as a request that a turn runs.
+
+Each ends the subscription as it is, or begins another at a new seq, or both: store/replacements.py says why.
+
+Tickets: the secret that authorises renewing and unsubscribing (Liu et al., section 5.1).
+
+Theirs was an MD5 of the subscription and a random number; ours is 256 random bits, and the store has its SHA-256 only.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -14,13 +24,11 @@ from typing import Protocol
 import msgspec
 
 from tocsin.broker.core import Core, Turn
-from tocsin.broker.expression_batches import prepare_all
-from tocsin.broker.expressions import Expression, Prepared
+from tocsin.broker.cursors import instant
+from tocsin.broker.expressions import Expression, Prepared, prepare, prepare_all
 from tocsin.broker.live_leases import Lease
 from tocsin.broker.receipts import EndReceipt, SubscriptionReceipt
 from tocsin.broker.settings import BrokerSettings
-from tocsin.broker.tickets import is_ticket, new_ticket
-from tocsin.broker.times import instant
 from tocsin.broker.turns import Waiting
 from tocsin.errors import (
     IdempotencyConflict,
@@ -36,8 +44,26 @@ from tocsin.schema import Schema
 from tocsin.schema.files import dumps
 from tocsin.store import accounts, letters, replacements, schema_history, subscriptions
 from tocsin.store.accounts import Account
-from tocsin.store.prices import price_of
-from tocsin.store.subscriptions import NewSubscription, StoredSubscription
+from tocsin.store.subscriptions import NewSubscription, StoredSubscription, price_of
+
+
+def new_ticket() -> tuple[str, bytes]:
+    """Return a ticket and what the store keeps of it."""
+    ticket = secrets.token_urlsafe(32)
+    return ticket, ticket_hash(ticket)
+
+
+def ticket_hash(ticket: str) -> bytes:
+    """Return what the store keeps of a ticket. A plain hash does: there is nothing to guess in 256 random bits."""
+    return hashlib.sha256(ticket.encode("utf-8", "surrogatepass")).digest()
+
+
+def is_ticket(ticket: str, kept: bytes) -> bool:
+    """Return whether the ticket is the one; takes the same time wherever it differs."""
+    return hmac.compare_digest(ticket_hash(ticket), kept)
+
+
+# Changes.
 
 
 class Change(Protocol):
@@ -284,3 +310,81 @@ def check_extends(old: Schema, new: Schema) -> None:
             raise SchemaError(f"an extension may only add optional attributes to the event type {name!r}")
     if list(new.event_types)[: len(old.event_types)] != list(old.event_types):
         raise SchemaError("an extension adds event types after those that exist")
+
+
+# Going on under the same id.
+
+
+@dataclass(slots=True)
+class Replace:
+    """Let a subscription ask for something else; one that is paused stays so."""
+
+    claim: Claim
+    expression: Expression
+    prepared: Prepared
+
+    def run(self, turn: Turn, settings: BrokerSettings) -> SubscriptionReceipt:
+        found = self.claim.find(turn)
+        check_going_on(turn, found)
+        if turn.schema.version != self.prepared.schema.version:
+            most_bytes, registry = settings.expression_bytes, turn.registry
+            self.prepared = prepare(self.expression, turn.schema, most_bytes=most_bytes, registry=registry)
+        account = accounts.read_account_of(turn.connection, found.owner)
+        check_quotas(turn, settings, found.owner_name, account, [self.prepared], price_of(found.tree))
+        seq = _go_on(turn, found, self.prepared)
+        if found.paused:
+            seq = _pause(turn, seq)
+        return _receipt(found, seq)
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Let a subscription match nothing; asking twice does no harm."""
+
+    claim: Claim
+
+    def run(self, turn: Turn, settings: BrokerSettings) -> SubscriptionReceipt:
+        del settings
+        found = self.claim.find(turn)
+        check_going_on(turn, found)
+        return _receipt(found, found.changed_seq if found.paused else _pause(turn, found.id))
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Let a paused subscription match again; asking twice does no harm."""
+
+    claim: Claim
+
+    def run(self, turn: Turn, settings: BrokerSettings) -> SubscriptionReceipt:
+        del settings
+        found = self.claim.find(turn)
+        check_going_on(turn, found)
+        if not found.paused:
+            return _receipt(found, found.changed_seq)
+        operators = turn.live.matcher.matcher.stored_operators
+        prepared = Prepared.again(found.text, found.tree, turn.schema, operators)
+        return _receipt(found, _go_on(turn, found, prepared))
+
+
+def _go_on(turn: Turn, found: StoredSubscription, prepared: Prepared) -> int:
+    """End what is there, and begin another under the same id; return its seq."""
+    if found.deleted_seq is None:
+        turn.end([found.id], subscriptions.end_leases(turn.transaction, [found.id], "replaced"))
+    else:
+        subscriptions.set_ending(turn.transaction, [found.id], "replaced")
+    lease_us = found.end_us - found.start_us
+    new = NewSubscription(found.owner, prepared.text, prepared.tree, turn.schema.version, found.ticket_hash, lease_us)
+    seq = subscriptions.add_version(turn.transaction, found, new)
+    turn.add([(Lease(seq, found.owner, found.start_us, found.end_us), prepared)])
+    return seq
+
+
+def _pause(turn: Turn, id: int) -> int:
+    seq = subscriptions.end_leases(turn.transaction, [id], "paused")
+    turn.end([id], seq)
+    return seq
+
+
+def _receipt(found: StoredSubscription, seq: int) -> SubscriptionReceipt:
+    return SubscriptionReceipt(found.origin, seq, instant(found.end_us), found.generation)

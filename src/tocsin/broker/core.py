@@ -13,19 +13,17 @@ from contextlib import contextmanager
 
 from sqlalchemy import Connection
 
+from tocsin.broker.admission import OfferAdmission
 from tocsin.broker.expressions import Prepared
 from tocsin.broker.live_index import LiveIndex
-from tocsin.broker.live_leases import Lease
-from tocsin.broker.offers import OfferAdmission
+from tocsin.broker.live_leases import Lease, Unsubscribed
 from tocsin.broker.settings import BrokerSettings
-from tocsin.broker.unsubscribed import Unsubscribed
 from tocsin.errors import SchemaError
 from tocsin.operators.registry import Registry
 from tocsin.schema import Schema
 from tocsin.store import Meta, Store, Transaction, letters, schema_history, subscriptions
-from tocsin.store.crash_points import reach
 from tocsin.store.subscriptions import LeaseRow, leases_since
-from tocsin.store.transaction import read_meta
+from tocsin.store.transaction import reach, read_meta
 
 Effect = Callable[[LiveIndex], None]
 

@@ -33,14 +33,14 @@ from tocsin.broker.live_leases import LiveLeases, Longs
 from tocsin.errors import FileError, LanguageError, StoreDamaged, UnknownSubscription
 from tocsin.index.index_folder import IndexFolder, Manifest
 from tocsin.index.subscription_index import SubscriptionIndex
-from tocsin.matching.inquiry import Inquiry
+from tocsin.matching.engine import Inquiry
 from tocsin.matching.matcher import Matcher
 from tocsin.matching.naive import NaiveMatcher
 from tocsin.offers.programs import Programs
-from tocsin.operators.event_evaluation import EventEvaluation
+from tocsin.operators.problem import EventEvaluation
 from tocsin.operators.registry import Registry
 from tocsin.schema import Event, Schema
-from tocsin.store.crash_points import reach
+from tocsin.store.transaction import reach
 
 log = logging.getLogger("tocsin.broker")
 _FEW = 500  # subscriptions that are not worth a tier of their own

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from tocsin.broker.admission import PublishedOffer
 from tocsin.broker.core import Turn
 from tocsin.broker.live_index import LiveIndex
-from tocsin.broker.offers import PublishedOffer
 from tocsin.broker.receipts import Met, PublishReceipt
 from tocsin.language.explain import plain_values
-from tocsin.matching.inquiry import Failure, Inquiry
+from tocsin.matching.engine import Failure, Inquiry
 from tocsin.schema import Event
 from tocsin.store import letters
 from tocsin.store.letters import NewDeadLetter

@@ -1,4 +1,7 @@
-"""What the broker answers: receipts, notifications, pages."""
+"""What the broker answers: receipts, notifications, pages.
+
+Views: rows of the store as their owners see them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import msgspec
+
+from tocsin.broker.cursors import instant
+from tocsin.broker.expressions import text_of
 from tocsin.errors import Violation
+from tocsin.store.letters import DeadLetter
+from tocsin.store.subscriptions import StoredSubscription
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,3 +151,30 @@ class DeadLetterView:
     violations: tuple[Violation, ...]
     body: bytes
     at: datetime
+
+
+# Views.
+
+
+def subscription_view(found: StoredSubscription) -> SubscriptionView:
+    """Return a subscription as its owner sees it."""
+    ended = {None: None, "paused": None, "replaced": None, "owner": "unsubscribed", "lease": "lease ended"}[
+        found.deleted_by
+    ]
+    return SubscriptionView(
+        found.origin,
+        found.owner_name,
+        text_of(found.text, found.tree),
+        found.id,
+        instant(found.start_us),
+        instant(found.end_us),
+        found.generation,
+        ended,
+        found.paused,
+    )
+
+
+def letter_view(letter: DeadLetter) -> DeadLetterView:
+    """Return a dead letter as its publisher sees it."""
+    violations = tuple(Violation(*parts) for parts in msgspec.json.decode(letter.violations))
+    return DeadLetterView(letter.seq, letter.kind, letter.reason, violations, letter.body, instant(letter.at_us))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from tocsin.errors import LeaseOutOfBounds, QuotaExceeded
-from tocsin.store.clock import SECOND
+from tocsin.store.transaction import SECOND
 
 DAY = 86400.0
 
@@ -24,7 +24,7 @@ class BrokerSettings:
     batch_events: int = 100_000  # in one publish
     expression_bytes: int = 64 << 10
     subscriptions_per_owner: int = 1_000_000
-    subscription_bytes_per_owner: int = 4 << 30  # by store/prices.py
+    subscription_bytes_per_owner: int = 4 << 30  # by store/subscriptions.py
     waiting_requests: int = 10_000  # for a turn at the store; beyond it, Overloaded
     page: int = 1000  # notifications in one page at most
     sweep_seconds: float = 0.5

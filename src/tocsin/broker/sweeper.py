@@ -10,12 +10,11 @@ import threading
 from collections.abc import Callable
 
 from tocsin.broker.core import Core
+from tocsin.broker.cursors import instant
 from tocsin.broker.receipts import LeaseNotice
-from tocsin.broker.times import instant
 from tocsin.errors import TocsinError
-from tocsin.store import lease_notices, retention, seals, subscriptions
-from tocsin.store.clock import SECOND
-from tocsin.store.crash_points import reach
+from tocsin.store import retention, seals, subscriptions
+from tocsin.store.transaction import SECOND, reach
 
 log = logging.getLogger("tocsin.broker")
 NoticeCallback = Callable[[LeaseNotice], object]
@@ -111,9 +110,9 @@ class Sweeper:
     def _claim(self, notices: list[LeaseNotice]) -> list[LeaseNotice]:
         """Store that notice is given, before it is: no restart repeats it, and of several processes one gives it."""
         with self._core.store.write() as transaction:
-            given = lease_notices.noticed(transaction.connection, [notice.subscription for notice in notices])
+            given = retention.noticed(transaction.connection, [notice.subscription for notice in notices])
             new = [notice for notice in notices if given.get(notice.subscription) != notice.generation]
-            lease_notices.add_notices(transaction, [(notice.subscription, notice.generation) for notice in new])
+            retention.add_notices(transaction, [(notice.subscription, notice.generation) for notice in new])
         return new
 
     def leases_ending(self, now_us: int, owner: int | None) -> list[LeaseNotice]:

@@ -15,7 +15,7 @@ STORE = typer.Argument(help="The store: a SQLite file, or postgresql://user@host
 @app.command()
 def upgrade(store: str = STORE, json: bool = JSON_OPTION) -> None:
     """Make the tables of a store, or bring them to this version."""
-    from tocsin.store.upgrade import upgrade as run
+    from tocsin.store.database import upgrade as run
 
     before, after = run(store)
     if json:
@@ -101,8 +101,8 @@ def audit(
     json: bool = JSON_OPTION,
 ) -> None:
     """Match the log again, by the definition, and compare with what is stored. Exit code 1: there is a difference."""
-    from tocsin.broker.log_audit import MOST_TOLD
-    from tocsin.broker.log_audit import audit as run
+    from tocsin.broker.upkeep import MOST_TOLD
+    from tocsin.broker.upkeep import audit as run
     from tocsin.store import Store
 
     _exists(store)

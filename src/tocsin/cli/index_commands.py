@@ -16,7 +16,7 @@ FOLDER = typer.Option(None, "--index", help="The folder of the index; beside the
 @app.command()
 def build(store: str = STORE, index: Path | None = FOLDER, json: bool = JSON_OPTION) -> None:
     """Build the index anew from the store."""
-    from tocsin.broker.index_upkeep import build_index
+    from tocsin.broker.upkeep import build_index
 
     _show(build_index(store, index), json)
 
@@ -24,7 +24,7 @@ def build(store: str = STORE, index: Path | None = FOLDER, json: bool = JSON_OPT
 @app.command()
 def merge(store: str = STORE, index: Path | None = FOLDER, json: bool = JSON_OPTION) -> None:
     """Catch up with the store and merge all segments into one."""
-    from tocsin.broker.index_upkeep import merge_index
+    from tocsin.broker.upkeep import merge_index
 
     _show(merge_index(store, index), json)
 
@@ -32,7 +32,7 @@ def merge(store: str = STORE, index: Path | None = FOLDER, json: bool = JSON_OPT
 @app.command()
 def stats(store: str = STORE, index: Path | None = FOLDER, json: bool = JSON_OPTION) -> None:
     """Show figures of the index as it lies on disk."""
-    from tocsin.broker.index_upkeep import index_stats
+    from tocsin.broker.upkeep import index_stats
 
     _show(index_stats(store, index), json)
 
@@ -40,7 +40,7 @@ def stats(store: str = STORE, index: Path | None = FOLDER, json: bool = JSON_OPT
 @app.command()
 def check(store: str = STORE, index: Path | None = FOLDER, json: bool = JSON_OPTION) -> None:
     """Check the index: its files, its structure, and that it holds what the store says. Exit code 1: it does not."""
-    from tocsin.broker.index_upkeep import check_index
+    from tocsin.broker.upkeep import check_index
 
     problems = check_index(store, index)
     if json:

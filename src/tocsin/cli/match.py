@@ -1,4 +1,9 @@
-"""`tocsin match`: events and offers against subscriptions, from files or standard input."""
+"""`tocsin match`: events and offers against subscriptions, from files or standard input.
+
+`tocsin explain`: why an event, or offer, does, or does not, satisfy a subscription.
+
+`tocsin parse`: what an expression means to Tocsin.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +23,18 @@ from tocsin.cli.console import (
     print_json,
     read_json_lines,
     read_lines,
+    required_schema,
     warn,
 )
 from tocsin.errors import EventRejected, FileError
 
 if TYPE_CHECKING:
     from tocsin.matching import Engine
-    from tocsin.matching.inquiry import Failure, Match
+    from tocsin.matching.engine import Failure, Match
     from tocsin.offers import Analysis, Programs
     from tocsin.operators.registry import Registry
     from tocsin.schema import Event, Schema
+
 
 EVENTS_AT_ONCE = 1_000
 
@@ -47,7 +54,7 @@ def match(
     from the events. Exit code 1: some lines were bad, or something failed; the rest was matched.
     """
     from tocsin.offers import Analysis, open_programs
-    from tocsin.operators.registries import open_registry
+    from tocsin.operators.registry import open_registry
 
     if subscriptions == "-" and events == "-":
         raise FileError("-", "only one of --subscriptions and --events can come from standard input")
@@ -70,9 +77,10 @@ def _schema(name: str | None, events: str) -> Schema:
         return load_schema(name)
     if events == "-":
         raise FileError("-", "events from standard input need --schema FILE")
-    from tocsin.schema.infer import infer
 
-    return infer(event for _, event in read_json_lines(events))
+    from tocsin.schema import Schema
+
+    return Schema.infer(event for _, event in read_json_lines(events))
 
 
 def _matcher(schema: Schema, engine: str, path: str, operators: Registry, programs: Programs) -> tuple[Engine, int]:
@@ -152,3 +160,93 @@ def _print_rejection(number: int, error: EventRejected, *, json: bool) -> None:
         print_json({"line": number, "violations": [str(violation) for violation in error.violations]})
     else:
         sys.stdout.write("\n")
+
+
+# `tocsin explain`.
+
+
+def explain(
+    expression: str = typer.Argument(help="A subscription: car where price < 1300; insurance where … with age = 42."),
+    event: str = typer.Argument(help="An event, or an offer with rules, as JSON; - for standard input."),
+    schema: str | None = SCHEMA_OPTION,
+    operators: str = OPERATORS_OPTION,
+    programs: str | None = PROGRAMS_OPTION,
+    json: bool = JSON_OPTION,
+) -> None:
+    """Say for each condition whether it held, with the actual values, and for each call of an operator what it found.
+
+    Of an offer, its rules are told too, and what it computes for the one who asks.
+
+    Exit code 1: the event does not match.
+    """
+    import msgspec
+
+    from tocsin.language import bind
+    from tocsin.language import explain as explain_pair
+    from tocsin.language.offer import is_offer
+    from tocsin.offers import Analysis, open_programs
+    from tocsin.operators.registry import open_registry
+
+    loaded = required_schema(schema)
+    try:
+        raw = msgspec.json.decode(sys.stdin.read() if event == "-" else event)
+    except msgspec.DecodeError as error:
+        raise FileError("the event", f"not JSON: {error}") from None
+    registry = open_registry(operators)
+    bound = bind(expression, loaded, operators=registry)
+    analysis = Analysis(loaded, open_programs(programs, loaded), registry)
+    found = explain_pair(bound, analysis.analyse(raw) if is_offer(raw) else loaded.admit(raw), registry)
+    if json:
+        print_json(found.as_json())
+    else:
+        print(found)
+    if not found.matched:
+        raise typer.Exit(1)
+
+
+# `tocsin parse`.
+
+
+def parse(
+    expression: str = typer.Argument(help="A subscription, such as: car where price < 1300; - for standard input."),
+    schema: str | None = SCHEMA_OPTION,
+    json: bool = JSON_OPTION,
+) -> None:
+    """Show an expression's tree and, given a schema, its normal form and warnings. Exit code 1: there are warnings."""
+    from tocsin.language import parse as parse_text
+    from tocsin.language import render, to_json
+
+    text = sys.stdin.read() if expression == "-" else expression
+    tree = parse_text(text)
+    result: dict[str, object] = {"text": render(tree), "tree": to_json(tree)}
+    warnings: list[str] = []
+    if schema is not None:
+        from tocsin.compile import conjunction_text, normalise, warnings_of
+        from tocsin.language import bind
+
+        form = normalise(bind(tree, load_schema(schema), text=text))
+        warnings = warnings_of(form)
+        result["conjunctions"] = [conjunction_text(conjunction) for conjunction in form.conjunctions]
+        result["warnings"] = warnings
+    if json:
+        print_json(result)
+    else:
+        _print_for_people(result, warnings)
+    if warnings:
+        raise typer.Exit(1)
+
+
+def _print_for_people(result: dict[str, object], warnings: list[str]) -> None:
+    from rich.console import Console
+    from rich.json import JSON
+
+    console = Console(highlight=False)
+    console.print(result["text"], markup=False)
+    console.print(JSON.from_data(result["tree"]))
+    conjunctions = result.get("conjunctions")
+    if isinstance(conjunctions, list):
+        console.print(f"normal form: {len(conjunctions)} conjunction{'s' if len(conjunctions) != 1 else ''}")
+        for conjunction in conjunctions:
+            console.print(f"  {conjunction or 'every event'}", markup=False)
+    for warning in warnings:
+        warn(f"warning: {warning}")

@@ -12,9 +12,9 @@ from tocsin.cli.console import JSON_OPTION, SCHEMA_OPTION, load_schema, print_js
 from tocsin.errors import FileError, TocsinError
 
 if TYPE_CHECKING:
+    from tocsin.pipeline.ingest import FileSource, KafkaSource
     from tocsin.pipeline.meter import Meter
     from tocsin.pipeline.run import Pipeline, PipelineSettings
-    from tocsin.pipeline.sources import FileSource, KafkaSource
 
 app = typer.Typer(help="Run matching on Spark: batch and streaming.", no_args_is_help=True)
 FILE_FORMATS = ("jsonl", "parquet", "csv", "avro")
@@ -97,7 +97,7 @@ def index(
     json: bool = JSON_OPTION,
 ) -> None:
     """Write a folder of subscriptions for `tocsin.spark.match`. Exit code 1: some lines were bad."""
-    from tocsin.operators.registries import open_registry
+    from tocsin.operators.registry import open_registry
     from tocsin.pipeline.subscription_folder import read_manifest, write_folder
 
     bad = write_folder(
@@ -129,7 +129,7 @@ def estimate(
     from dataclasses import asdict
 
     from tocsin.broker.estimate import EventSample
-    from tocsin.pipeline.stores import open_store
+    from tocsin.pipeline.followers import open_store
 
     found = EventSample.of_store(open_store(store), sample).estimate(expression)
     if json:
@@ -139,7 +139,7 @@ def estimate(
 
 
 def _source(text: str, format: str, event_id: str | None) -> FileSource | KafkaSource | None:
-    from tocsin.pipeline.sources import FileSource, KafkaSource
+    from tocsin.pipeline.ingest import FileSource, KafkaSource
 
     if text == "store":
         return None
@@ -168,7 +168,7 @@ def _sink(text: str) -> Any:
 
 
 def _spark_settings(given: list[str], settings: PipelineSettings) -> dict[str, str]:
-    from tocsin.pipeline.sources import AVRO_PACKAGE, KAFKA_PACKAGE, FileSource, KafkaSource
+    from tocsin.pipeline.ingest import AVRO_PACKAGE, KAFKA_PACKAGE, FileSource, KafkaSource
 
     chosen = dict(pair.split("=", 1) for pair in given if "=" in pair)
     packages = []
@@ -193,7 +193,7 @@ def _wait(pipeline: Pipeline, meter: Meter, *, quiet: bool) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    from tocsin.pipeline.display import figures_table
+    from tocsin.pipeline.meter import figures_table
 
     title = f"tocsin pipeline {pipeline.settings.name}"
     with Live(figures_table(meter.figures(), title), console=Console(stderr=True), refresh_per_second=4) as live:

@@ -1,13 +1,23 @@
-"""`tocsin schema`: check, show, extend, infer."""
+"""`tocsin schema`: check, show, extend, infer.
+
+The extension rules as options of `tocsin schema extend`.
+
+A schema for the terminal: as a table of its event types, or in one of its other forms.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import typer
 
 from tocsin.cli.console import JSON_OPTION, load_schema, print_json, read_json_lines, warn
-from tocsin.errors import BadDefinition
+from tocsin.errors import BadDefinition, FileError, did_you_mean, nearest
+from tocsin.schema import Domain, EnumeratedDomain, HierarchicalDomain, NumericDomain, Schema, TypeAttribute, files
 
 app = typer.Typer(help="Look at a schema, extend it, or propose one from sample events.", no_args_is_help=True)
 _FILE = typer.Argument(help="A .json, .toml or .xml schema file, or an example's name (auction, thesis).")
@@ -43,7 +53,7 @@ def show(
     json: bool = JSON_OPTION,
 ) -> None:
     """Show a schema as a table, or in one of its other forms."""
-    from tocsin.cli.schema_view import render_schema
+    # merged
 
     event_types = [name.strip() for name in types.split(",") if name.strip()]
     print(render_schema(load_schema(file), "json" if json else format, event_types), end="")
@@ -64,7 +74,7 @@ def extend(
     ),
 ) -> None:
     """Apply extension rules, in the order domain, attribute, event type, extension, request: all of them or none."""
-    from tocsin.cli.schema_extension import Extension, apply_extension
+    # merged
     from tocsin.schema import files
 
     old = load_schema(file)
@@ -85,12 +95,170 @@ def infer(
     enumerate_up_to: int = typer.Option(0, help="Make texts with at most so many distinct values enumerated."),
 ) -> None:
     """Propose a schema that all the sample events fit."""
-    from tocsin.schema import files
-    from tocsin.schema.infer import infer as infer_schema
+    from tocsin.schema import Schema, files
 
-    proposal = infer_schema((event for _, event in read_json_lines(events)), enumerate_up_to=enumerate_up_to)
+    proposal = Schema.infer((event for _, event in read_json_lines(events)), enumerate_up_to=enumerate_up_to)
     if output is None:
         print(files.dumps(proposal, "toml"), end="")
     else:
         files.save(proposal, output)
         warn(f"{output}: {len(proposal.attributes)} attributes, {len(proposal.event_types)} event types")
+
+
+# The extension rules as options of `tocsin schema extend`.
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """What was asked for; None where an option was not given."""
+
+    domain: str | None
+    attribute: str | None
+    event_type: str | None
+    add: str | None
+    request: Path | None
+
+
+def apply_extension(schema: Schema, extension: Extension) -> Schema:
+    """Return the schema with the extension; raises a SchemaError and changes nothing where a part of it is wrong."""
+    if extension.domain is not None:
+        schema = schema.add_domain(_domain(extension.domain))
+    if extension.attribute is not None:
+        name, domain = _pair(extension.attribute, "--attribute NAME=DOMAIN")
+        schema = schema.add_attribute(name, domain)
+    if extension.event_type is not None:
+        name, entries = _pair(extension.event_type, "--event-type NAME=ATTRIBUTE[:optional][:multiple],…")
+        schema = schema.add_event_type(name, [_entry(entry) for entry in entries.split(",") if entry])
+    if extension.add is not None:
+        event_type, text = _pair(extension.add, "--add TYPE=ATTRIBUTE[:multiple]")
+        entry = _entry(text)
+        schema = schema.extend_event_type(event_type, entry.attribute, multiple=entry.multiple)
+    if extension.request is not None:
+        schema = _apply_request(schema, extension.request)
+    return schema
+
+
+def _domain(text: str) -> Domain:
+    from tocsin.schema.document import domain_from
+
+    try:
+        spec = msgspec.json.decode(text, type=dict[str, object])
+    except msgspec.MsgspecError as error:
+        raise BadDefinition(f"--domain: {error}") from None
+    name = spec.pop("name", None)
+    if not isinstance(name, str):
+        raise BadDefinition('--domain: give it a name: {"name": "money", "kind": "numeric"}')
+    return domain_from(name, spec, "--domain")
+
+
+def _pair(text: str, usage: str) -> tuple[str, str]:
+    left, equals, right = text.partition("=")
+    if not equals or not left or not right:
+        raise BadDefinition(f"{text!r}: expected {usage}")
+    return left.strip(), right.strip()
+
+
+def _entry(text: str) -> TypeAttribute:
+    name, *words = text.strip().split(":")
+    if unknown := set(words) - {"mandatory", "optional", "unique", "multiple"}:
+        raise BadDefinition(f"{text!r}: {min(unknown)!r} is none of mandatory, optional, unique, multiple")
+    return TypeAttribute(name, mandatory="optional" not in words, multiple="multiple" in words)
+
+
+def _apply_request(schema: Schema, path: Path) -> Schema:
+    from tocsin.xml.requests import read_request  # an extra: raises NotInstalled
+
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise FileError(str(path), error.strerror or str(error)) from None
+    request = read_request(content, schema)
+    apply = getattr(request, "apply", None)
+    if apply is None:
+        raise BadDefinition(f"{path}: this request does not extend the schema")
+    extended: Schema = apply(schema)
+    return extended
+
+
+# A schema for the terminal.
+
+
+FORMATS = ("table", "toml", "json", "xml", "arrow", "json-schema", "dtd:KIND")
+
+
+def render_schema(schema: Schema, format: str, event_types: Sequence[str]) -> str:
+    """Return the schema, or the view over these event types, as text."""
+    if format == "table":
+        return _table(schema, event_types)
+    if format.startswith("dtd:"):
+        from tocsin.xml.dtd import dtd
+
+        return dtd(schema, format.removeprefix("dtd:"))
+    if format not in _WRITERS:
+        hint = did_you_mean(nearest(format, FORMATS))
+        raise BadDefinition(f"there is no format {format!r}{hint}; there are: {', '.join(FORMATS)}")
+    return _WRITERS[format](schema, event_types)
+
+
+def _file(format: files.Format) -> Callable[[Schema, Sequence[str]], str]:
+    def write(schema: Schema, _: Sequence[str]) -> str:
+        return files.dumps(schema, format).rstrip("\n") + "\n"
+
+    return write
+
+
+def _arrow(schema: Schema, event_types: Sequence[str]) -> str:
+    from tocsin.schema.arrow import to_arrow
+
+    return f"{to_arrow(schema, event_types).to_string(show_schema_metadata=False)}\n"
+
+
+def _json_schema(schema: Schema, event_types: Sequence[str]) -> str:
+    from tocsin.schema.json_schema import json_schema
+
+    return json.dumps(json_schema(schema, event_types), indent=2, ensure_ascii=False) + "\n"
+
+
+_WRITERS: dict[str, Callable[[Schema, Sequence[str]], str]] = {
+    "toml": _file("toml"),
+    "json": _file("json"),
+    "xml": _file("xml"),
+    "arrow": _arrow,
+    "json-schema": _json_schema,
+}
+
+
+def _table(schema: Schema, event_types: Sequence[str]) -> str:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    with console.capture() as capture:
+        for name in event_types or schema.event_types:
+            table = Table(title=f"event type {name}", title_justify="left", show_edge=False, pad_edge=False)
+            for heading in ("attribute", "annotations", "domain", "values", "operators"):
+                table.add_column(heading, no_wrap=heading == "attribute", overflow="fold")
+            for entry in schema.event_type(name).attributes:
+                domain = schema.domain_of(entry.attribute)
+                table.add_row(
+                    entry.attribute,
+                    str(entry),
+                    f"{domain.name} ({domain.kind})",
+                    _values(domain),
+                    " ".join(sorted(domain.offered)),
+                )
+            console.print(table)
+            console.print()
+    return capture.get()
+
+
+def _values(domain: Domain) -> str:
+    """Return which values a domain has, in a few words."""
+    match domain:
+        case EnumeratedDomain(values=values) | HierarchicalDomain(values=values):
+            return ", ".join(values[:5]) + (f", … ({len(values)})" if len(values) > 5 else "")
+        case NumericDomain():
+            low = "" if domain.minimum is None else f"{domain.minimum} ≤ "
+            high = "" if domain.maximum is None else f" ≤ {domain.maximum}"
+            return f"{low}{domain.type}{high}"
+    return ""

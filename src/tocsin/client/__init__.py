@@ -6,13 +6,13 @@
             print(notification.event)
 
 calls.py      every request, described once        results.py   what comes back, typed
-client.py     does them, waiting or awaited         stream.py    server-sent events, read line by line
-retries.py    when a request is tried again         errors.py    what is refused
+client.py     does them, waiting or awaited         transport.py    server-sent events, read line by line
+transport.py    when a request is tried again         transport.py    what is refused
 """
 
 from tocsin.client.client import AsyncClient, Client
-from tocsin.client.errors import ServiceRefused, ServiceUnreachable
 from tocsin.client.results import Batch, Estimate, Notification, NotificationPage, Receipt, Subscribed, Subscription
+from tocsin.client.transport import ServiceRefused, ServiceUnreachable
 
 __all__ = [
     "AsyncClient",

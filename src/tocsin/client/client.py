@@ -1,6 +1,6 @@
 """Client and AsyncClient: the same requests, waited for or awaited. What they are is in calls.py; here is how.
 
-Both keep connections open, repeat what may be repeated (retries.py), and go on listening over broken connections and
+Both keep connections open, repeat what may be repeated (transport.py), and go on listening over broken connections and
 restarts of the service: each notification is handed out once, in order.
 """
 
@@ -17,10 +17,8 @@ import msgspec
 
 from tocsin.client import calls
 from tocsin.client.calls import Call, Start
-from tocsin.client.errors import ServiceRefused, ServiceUnreachable
 from tocsin.client.results import Notification
-from tocsin.client.retries import Retries
-from tocsin.client.stream import ServerEvent, StreamReader
+from tocsin.client.transport import Retries, ServerEvent, ServiceRefused, ServiceUnreachable, StreamReader
 
 P = ParamSpec("P")
 R = TypeVar("R")

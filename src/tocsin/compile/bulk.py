@@ -29,7 +29,7 @@ from tocsin.language.bind import bind
 from tocsin.language.documents import BadLine, decode, from_document
 from tocsin.language.formula import NO_OPERATORS, Operators
 from tocsin.language.sides import sides_of
-from tocsin.language.words import words
+from tocsin.language.text_patterns import words
 from tocsin.schema import EVENT_TYPE, Domain, NumericDomain, Schema, ViewAttribute
 
 LINES_AT_ONCE = 50_000

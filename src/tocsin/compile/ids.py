@@ -1,7 +1,7 @@
 """Ids: who the subscriptions of a table or a segment are. Whole numbers are int64; where some are texts, TextIds.
 
 A text id stays UTF-8 bytes until somebody asks for it: kernels, results and files carry its number. Used by
-compile/table.py, stored by index/names.py as it is, found by index/id_places.py.
+compile/table.py, stored by index/names.py as it is, found by index/coder.py.
 """
 
 from __future__ import annotations

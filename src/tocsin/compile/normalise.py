@@ -1,7 +1,7 @@
 """From a bound subscription to its normal form: at most 64 conjunctions of atoms, each as small as it gets.
 
     1. what is about the subscriber's own properties is decided; `price <= 20 * age` is `price <= 840` to who is 42; predicates
-       that are combinations of simpler ones are expanded (predicates.py)
+       that are combinations of simpler ones are expanded (atoms.py)
     2. negation moves inwards, onto the predicates
     3. alternatives over one attribute are joined: `a = 1 or a = 2` is `a in (1, 2)`
     4. `or` moves outwards; the number of conjunctions is counted first, so that nothing explodes
@@ -29,16 +29,20 @@ from tocsin.compile.atoms import (
     Conjunction,
     Decided,
     Interval,
+    atoms_of,
     complement,
+    expand,
     intersection,
+    limits_of,
     points,
+    whole,
 )
 from tocsin.compile.table import Derivation
-from tocsin.compile.predicates import atoms_of, expand, limits_of, whole
 from tocsin.errors import FormulaFailed, TooLarge
 from tocsin.language.bind import BoundSubscription
 from tocsin.language.formula import is_numeric
 from tocsin.language.semantics import Situation, holds, value_of
+from tocsin.language.sides import variables_of
 from tocsin.language.syntax import (
     And,
     AttributeValue,
@@ -52,7 +56,6 @@ from tocsin.language.syntax import (
     leaves,
     names_of,
 )
-from tocsin.language.variables import variables_of
 from tocsin.schema import EVENT_TYPE, Value, View
 
 MAX_CONJUNCTIONS = 64

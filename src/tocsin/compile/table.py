@@ -82,7 +82,7 @@ class Check:
     """What codes alone cannot decide.
 
     It stands beside predicates that hold whenever it holds, where there are any, so that few events reach it.
-    `expression` is the condition as a JSON tree (language/json_form.py), with its negation if it has one; `own` are the
+    `expression` is the condition as a JSON tree (language/documents.py), with its negation if it has one; `own` are the
     subscriber's properties that it mentions, as JSON. A predicate is about one `attribute`, the others have none.
     """
 

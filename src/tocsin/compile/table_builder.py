@@ -20,7 +20,7 @@ from tocsin.compile.ids import ids_of
 from tocsin.compile.normalise import NormalForm, asks_operators
 from tocsin.compile.properties import PropertyGatherer
 from tocsin.compile.table import Check, CheckKind, Column, ConjunctionTable, Derivation, PredicateKind
-from tocsin.language.json_form import literal_to_json, node_to_json
+from tocsin.language.documents import literal_to_json, node_to_json
 from tocsin.language.syntax import Not
 from tocsin.schema import EVENT_TYPE, Schema
 

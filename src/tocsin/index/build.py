@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.index import rows
-from tocsin.index.filters import BYTE_CODES, BYTE_GROUPS, write_filters
 from tocsin.index.layout import (
     EQ,
     GENERIC,
@@ -27,7 +26,7 @@ from tocsin.index.layout import (
     Section,
     pack,
 )
-from tocsin.index.lowering import Grids, Lowered, choose_grids, lower
+from tocsin.index.lowering import Grids, Lowered, Statistics, choose_grids, code_counts, lower, statistics_of_table
 from tocsin.index.names import names_sections
 from tocsin.index.plan import MAX_WIDTH, AccessColumns, Placement, PlanCosts, Schema, choose_schemas, place
 from tocsin.index.row_sections import (
@@ -38,8 +37,8 @@ from tocsin.index.row_sections import (
     arrange_atoms,
     order_by_cluster,
 )
+from tocsin.index.rows import BYTE_CODES, BYTE_GROUPS, write_filters
 from tocsin.index.segment import Segment
-from tocsin.index.statistics import Statistics, code_counts, statistics_of_table
 
 if TYPE_CHECKING:
     from tocsin.compile.table import ConjunctionTable

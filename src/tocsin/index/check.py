@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tocsin.index.explain import block_keys
-from tocsin.index.filters import BYTE_GROUPS, EQUALITIES, FILTER_BYTES, FILTER_ROWS, WHERE
 from tocsin.index.layout import (
     EQ,
     FALSE_ATOM,
@@ -22,7 +21,15 @@ from tocsin.index.layout import (
     SchemaField,
     Section,
 )
-from tocsin.index.rows import MIN_WIDTH, SMALL_BLOCK
+from tocsin.index.rows import (
+    BYTE_GROUPS,
+    EQUALITIES,
+    FILTER_BYTES,
+    FILTER_ROWS,
+    MIN_WIDTH,
+    SMALL_BLOCK,
+    WHERE,
+)
 
 if TYPE_CHECKING:
     from tocsin.index.segment import Segment

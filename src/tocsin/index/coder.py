@@ -4,7 +4,20 @@ Numbers are coded by thresholds of their own type: for integers the least intege
 the least float not below it, with a mark where it is the constant itself. So an int64 column against float constants,
 and a float column against integers beyond 2^53 or decimals, are exact without leaving their type. A look-up table
 takes the place of the search where integer constants lie close together.
+
+TextCoder: from texts where Arrow has them to codes, for one column's constants; no text becomes a Python object.
+
+A constant is found by a hash of its bytes, compared exactly. What is no constant is coded by where it lies between them:
+the order of UTF-8 bytes is that of code points, and so that of the texts.
+
+IdPlaces: from the id of a subscription to its number in a segment. Made when it is first needed, by index/subscription_index.py.
+
+Whole numbers are found among the sorted ones; texts by a hash of their bytes, compared exactly, none of them decoded.
+An id may stand in a segment twice, once buried for later events and once alive again: the last one counts.
 """
+
+# Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
+# mypy: disable-error-code="arg-type, assignment, operator, return-value, no-any-return, call-arg, unreachable, var-annotated, no-untyped-call, attr-defined, call-overload, misc"
 
 from __future__ import annotations
 
@@ -13,21 +26,125 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.compile.ids import Ids, Int64s, TextIds
 from tocsin.compile.table import Column
-from tocsin.index.jit import kernel, lean_kernel
+from tocsin.index.jit import helper, kernel, lean_kernel
 from tocsin.index.key_column import KeyColumn, keys_of
 from tocsin.index.layout import ABSENT_CODE
 from tocsin.index.patterns import PatternCoder
-from tocsin.index.text_coder import TextCoder
+from tocsin.index.raw_memory import byte_at, int32_at, word_at
 from tocsin.schema import TextDomain, Value
 from tocsin.schema.domain import is_unicode
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
 Codes = npt.NDArray[np.int32]
+Bytes = npt.NDArray[np.uint8]
+MIXER = np.uint64(0x9E3779B97F4A7C15)
+
+
+class TextCoder:
+    """Codes texts by constants in ascending order."""
+
+    def __init__(self, constants: Sequence[str]) -> None:
+        encoded = [constant.encode() for constant in constants]
+        self.data = np.frombuffer(b"".join(encoded) or b"\0", np.uint8).copy()
+        self.offset = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(text) for text in encoded], out=self.offset[1:])
+        bits = max(4, (2 * len(encoded)).bit_length())
+        self.table = fill_table(self.data.ctypes.data, self.offset, bits)
+
+    def code_into(self, texts: pa.StringArray, codes: Codes) -> None:
+        """Write the code of each text; of nulls, any."""
+        _, offsets, data = texts.buffers()
+        code_texts(
+            offsets.address + 4 * texts.offset, 0 if data is None else data.address, self.data.ctypes.data,
+            self.offset, self.table, codes,
+        )  # fmt: skip
+
+
+@helper
+def hash_of(start: int, length: int) -> np.uint64:
+    """Return a hash of the bytes at an address."""
+    h, at, end = np.uint64(length) * MIXER, start, start + length
+    while at + 8 <= end:
+        h = (h ^ word_at(at)) * MIXER
+        h ^= h >> np.uint64(32)
+        at += 8
+    tail = np.uint64(0)
+    while at < end:
+        tail = (tail << np.uint64(8)) | np.uint64(byte_at(at))
+        at += 1
+    h = (h ^ tail) * MIXER
+    h ^= h >> np.uint64(29)
+    return h * MIXER
+
+
+@helper
+def compare(a: int, a_length: int, b: int, b_length: int) -> int:
+    """Return -1, 0 or 1, as the bytes at address a come before those at b, are the same, or come after."""
+    for i in range(min(a_length, b_length)):
+        x, y = byte_at(a + i), byte_at(b + i)
+        if x != y:
+            return -1 if x < y else 1
+    return 0 if a_length == b_length else -1 if a_length < b_length else 1
+
+
+@kernel
+def fill_table(data: int, offset: Int64s, bits: int) -> Codes:
+    """Return an open-addressing table: the position of a constant, or -1; its slots are a power of two."""
+    mask = (1 << bits) - 1
+    table = np.full(1 << bits, -1, np.int32)
+    for c in range(len(offset) - 1):
+        slot = np.int64(hash_of(data + offset[c], offset[c + 1] - offset[c]) >> np.uint64(64 - bits))
+        while table[slot] >= 0:
+            slot = (slot + 1) & mask
+        table[slot] = c
+    return table
+
+
+@lean_kernel
+def code_texts(offsets: int, texts: int, data: int, offset: Int64s, table: Codes, codes: Codes) -> None:
+    """codes[i] = 2 * constants below text i, and one more where the text is a constant.
+
+    Text i are the bytes offsets[i] .. offsets[i + 1] of those at `texts`; constant c the bytes offset[c] .. of `data`.
+    """
+    mask, bits, constants = len(table) - 1, 0, len(offset) - 1
+    while (1 << bits) < len(table):
+        bits += 1
+    for i in range(np.uint64(len(codes))):
+        start = np.int64(int32_at(offsets, i))
+        length, text = np.int64(int32_at(offsets, i + np.uint64(1))) - start, texts + start
+        slot = np.int64(hash_of(text, length) >> np.uint64(64 - bits))
+        found = np.int64(table[slot])
+        while found >= 0:
+            if offset[found + 1] - offset[found] == length and compare(text, length, data + offset[found], length) == 0:
+                break
+            slot = (slot + 1) & mask
+            found = np.int64(table[slot])
+        if found >= 0:
+            codes[i] = 2 * found + 1
+            continue
+        low, high = 0, constants
+        while low < high:
+            middle = (low + high) >> 1
+            if compare(data + offset[middle], offset[middle + 1] - offset[middle], text, length) < 0:
+                low = middle + 1
+            else:
+                high = middle
+        codes[i] = 2 * low
+
+
+# Coder.
+
+
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 _EXACT = 2**53
 REMEMBERED = 100_000  # keys whose code is kept from batch to batch
@@ -229,3 +346,88 @@ def code_floats(
         equal = below > 0 and exact[below - 1] and thresholds[below - 1] == values[i]
         codes[i] = 2 * below - (1 if equal else 0)
     return codes
+
+
+# IdPlaces.
+
+
+class IdPlaces:
+    """The numbers of ids."""
+
+    def __init__(self, ids: Ids) -> None:
+        self._ids = ids
+        if isinstance(ids, TextIds):
+            self._data = ids.data if len(ids.data) else np.zeros(1, np.uint8)
+            self._table = fill_table(self._data.ctypes.data, ids.offset, max(4, (2 * len(ids)).bit_length()))
+        elif (np.diff(ids) > 0).all():
+            self._order, self._ascending = np.arange(len(ids)), ids
+        else:
+            self._order = np.argsort(ids, kind="stable")
+            self._ascending = ids[self._order]
+
+    def of(self, id: object) -> int | None:
+        """Return the number of an id; None where it is not here."""
+        if isinstance(self._ids, TextIds):
+            if type(id) is not str and type(id) is not int:
+                return None
+            found = int(self._of_texts(TextIds.of([id]))[0])
+        elif type(id) is not int or not -(2**63) <= id < 2**63:
+            return None
+        else:
+            found = int(self._of_numbers(np.array([id], np.int64))[0])
+        return None if found < 0 else found
+
+    def of_all(self, ids: Ids) -> Int64s:
+        """Return the number of each id; -1 where it is not here."""
+        if isinstance(self._ids, TextIds):
+            return self._of_texts(ids if isinstance(ids, TextIds) else TextIds.of(ids.tolist()))
+        if not isinstance(ids, TextIds):
+            return self._of_numbers(ids)
+        if not ids.has_numbers:
+            return np.full(len(ids), -1, np.int64)
+        found = [self.of(id) for id in ids.tolist()]
+        return np.array([-1 if number is None else number for number in found], np.int64)
+
+    def _of_numbers(self, wanted: Int64s) -> Int64s:
+        at = np.searchsorted(self._ascending, wanted, side="right") - 1
+        found = at >= 0
+        found[found] = self._ascending[at[found]] == wanted[found]
+        numbers = np.full(len(wanted), -1, np.int64)
+        numbers[found] = self._order[at[found]]
+        return numbers
+
+    def _of_texts(self, wanted: TextIds) -> Int64s:
+        assert isinstance(self._ids, TextIds)
+        data = wanted.data if len(wanted.data) else np.zeros(1, np.uint8)
+        return places_of_texts(
+            data.ctypes.data, wanted.offset, self._data.ctypes.data, self._ids.offset, self._table
+        )  # fmt: skip
+
+
+def first_repeated(ids: Ids) -> int | None:
+    """Return the number of an id that stands there again later; None where all differ."""
+    repeated = np.flatnonzero(IdPlaces(ids).of_all(ids) != np.arange(len(ids)))
+    return int(repeated[0]) if len(repeated) else None
+
+
+@kernel
+def places_of_texts(
+    wanted: int, wanted_offset: Int64s, data: int, offset: Int64s, table: npt.NDArray[np.int32]
+) -> Int64s:
+    """Return the greatest number of each wanted text among the others, -1 where it is not there.
+
+    `wanted` and `data` are addresses of bytes; the table is one of fill_table (index/coder.py).
+    """
+    mask, bits = len(table) - 1, 0
+    while (1 << bits) < len(table):
+        bits += 1
+    found = np.full(len(wanted_offset) - 1, -1, np.int64)
+    for i in range(len(found)):
+        text, length = wanted + wanted_offset[i], wanted_offset[i + 1] - wanted_offset[i]
+        slot = np.int64(hash_of(text, length) >> np.uint64(64 - bits))
+        while table[slot] >= 0:
+            c = np.int64(table[slot])
+            if offset[c + 1] - offset[c] == length and compare(text, length, data + offset[c], length) == 0:
+                found[i] = max(found[i], c)
+            slot = (slot + 1) & mask
+    return found

@@ -17,10 +17,9 @@ import numpy.typing as npt
 
 from tocsin.compile.table import Column, Derivation
 from tocsin.errors import BadValue
-from tocsin.index.coded_batch import CodedBatch, MultipleCodes, RawColumns
 from tocsin.index.coder import Coder, Codes
 from tocsin.index.jit import kernel
-from tocsin.index.key_column import KeyColumn, from_events, keys_of
+from tocsin.index.key_column import CodedBatch, KeyColumn, MultipleCodes, RawColumns, from_events, keys_of
 from tocsin.index.layout import ABSENT_CODE
 from tocsin.index.patterns import PatternTexts
 from tocsin.index.raw_memory import addresses_of, code_by_tables
@@ -156,7 +155,7 @@ class EventColumns(EventSource):
         self.batch, self.schema = batch, schema
 
     def read(self, attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn | None:
-        from tocsin.index.arrow_keys import from_arrow
+        from tocsin.index.key_column import from_arrow
 
         array = _field(self.batch, attribute)
         if array is not None:
@@ -186,7 +185,7 @@ class EventColumns(EventSource):
         return EventColumns(self.batch.slice(0, count), self.schema)
 
     def values(self, attribute: str, domain: Domain, events: Int64s) -> list[tuple[Value, ...] | None]:
-        from tocsin.index.arrow_keys import values_from_arrow
+        from tocsin.index.key_column import values_from_arrow
 
         array = _field(self.batch, attribute)
         return [None] * len(events) if array is None else values_from_arrow(array, domain, events)

@@ -8,7 +8,7 @@ Lean kernels count none. So they may not make arrays, only use and slice those t
 may not return arrays, unless it is inlined.
 
 Numba takes a kernel from its cache as long as the file of the kernel is the same, though the helpers and the layout that
-are compiled into it may lie in others. So what the cache is good for is told by all of them (kernel_sources.py). Where it
+are compiled into it may lie in others. So what the cache is good for is told by all of them (kernel_cache.py). Where it
 is, is said by kernel_cache.py.
 """
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numba
 
 from tocsin.index import kernel_cache
-from tocsin.index.kernel_sources import key_of
+from tocsin.index.kernel_cache import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

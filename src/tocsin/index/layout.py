@@ -1,7 +1,7 @@
 """Layout: the sections of a segment, in one buffer of bytes with a directory of offsets.
 
 A kernel takes the buffer and the directory instead of thirty arrays: one signature, a cheap call, and a file that is
-mapped is used as it lies. Written by index/build.py, stored by index/segment_file.py, viewed by index/segment.py and
+mapped is used as it lies. Written by index/build.py, stored by index/index_folder.py, viewed by index/segment.py and
 by every kernel in matching/columnar/.
 
 directory[2 * section] is the section's offset in bytes, directory[2 * section + 1] its length in bytes;
@@ -63,7 +63,7 @@ class Section(IntEnum):
     CHECKED_OFFSET = 28  # int32 per such row, and one past the end: position in CHECKED_CHECK
     CHECKED_CHECK = 29  # int32: check numbers
     REPEATED = 30  # uint8 per 8 subscriptions: bit set where a subscription has several rows; empty if none has
-    FILTERS = 31  # uint8, 192 per 32 rows of a block that has filters: see index/filters.py
+    FILTERS = 31  # uint8, 192 per 32 rows of a block that has filters: see index/rows.py
     BLOCK_FILTER = 32  # int32 per block, or empty: its first 192 bytes in FILTERS, counted in such; -1 if it has none
     CREATED = 33  # int64 per subscription, or empty: seq of its creation
     DELETED = 34  # int64 per subscription, or empty: seq of its deletion

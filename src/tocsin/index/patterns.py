@@ -7,7 +7,7 @@ of a text in a bitset, which is nearly always all; then come the anchors with th
 patterns with that anchor, verified in full unless the anchor says all. So the time grows with the text and with what is
 nearly found, not with the patterns. Case is folded once per text: here where it is ASCII, by Python where it is not.
 
-What a pattern means is said by language/patterns.py. The arrays are made from the constants when a segment is opened, as
+What a pattern means is said by language/text_patterns.py. The arrays are made from the constants when a segment is opened, as
 those of TextCoder are. Used by index/encode.py.
 """
 
@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.index.coded_batch import MultipleCodes
 from tocsin.index.jit import helper, kernel
-from tocsin.index.raw_memory import byte_at, int32_at, word_at
-from tocsin.index.word_tokens import ascii_texts
-from tocsin.language.patterns import AS_IT_IS, FOLDED, Piece, like_of
+from tocsin.index.key_column import MultipleCodes
+from tocsin.index.raw_memory import ascii_texts, byte_at, int32_at, word_at
+from tocsin.language.text_patterns import AS_IT_IS, FOLDED, Piece, like_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -373,16 +372,15 @@ def _has_anchor(text: Bytes, length: int, at: int, a: int, arrays: Arrays) -> bo
     start, size = at - arrays.gram[a], arrays.anchor[a + 1] - arrays.anchor[a]
     if start < 0 or start + size > length:
         return False
-    first = arrays.anchor[a]
-    for i in range(size):
-        if text[start + i] != arrays.anchor_data[first + i]:
-            return False
-    return True
+    first, i = arrays.anchor[a], 0
+    while i < size and text[start + i] == arrays.anchor_data[first + i]:
+        i += 1
+    return i == size
 
 
 @helper
 def is_like_bytes(text: Bytes, length: int, p: int, arrays: Arrays) -> bool:
-    """Return whether the text is like pattern p: is_like of language/patterns.py, on bytes in UTF-8."""
+    """Return whether the text is like pattern p: is_like of language/text_patterns.py, on bytes in UTF-8."""
     first, last, flags = arrays.pattern[p], arrays.pattern[p + 1], arrays.flags[p]
     at, end = np.int64(0), np.int64(length)
     if first == last:

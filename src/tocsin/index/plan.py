@@ -46,7 +46,7 @@ class PlanCosts:
     """Estimated nanoseconds per event: for a row of a visited cluster, and for the probe of a schema.
 
     A list that is tested costs `listed` for each row and event: it is looked up.
-    A block has filters (index/filters.py) where they let at most `passing` of the pairs of an event and a row through.
+    A block has filters (index/rows.py) where they let at most `passing` of the pairs of an event and a row through.
     """
 
     row: float = 0.1

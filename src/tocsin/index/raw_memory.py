@@ -1,6 +1,10 @@
 """Raw memory: kernels that read columns of numbers where Arrow has them, by address, and write numbers in few bits.
 
 Thirty columns as thirty arrays would be thirty calls of a kernel; their addresses are one array and one call.
+
+Words of 64 bits: which bits are set, and how many. For the kernels that go through bitmaps.
+
+Where Numba is told to compile nothing (NUMBA_DISABLE_JIT=1), plain Python takes the place of the intrinsics.
 """
 
 # Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
@@ -19,10 +23,11 @@ from numba import types
 from numba.core import config
 from numba.extending import intrinsic
 
-from tocsin.index.jit import lean_kernel
+from tocsin.index.jit import kernel, lean_kernel
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 Int64s = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -180,3 +185,54 @@ def addresses_of(batch: pa.RecordBatch, positions: Int64s) -> Int64s:
     addresses = np.empty(len(positions), np.int64)
     int64_columns(_pointer_of(array, b"arrow_array"), positions, addresses)
     return addresses
+
+
+# Words of 64 bits.
+
+
+ONE = np.uint64(1)
+ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+@intrinsic
+def count_zeros(typing: Any, word: Any) -> Any:
+    """Return the number of trailing zero bits of a word that is not 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
+def count_ones(typing: Any, word: Any) -> Any:
+    """Return the number of bits set in a word."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return types.int64(types.uint64), generate
+
+
+if getattr(config, "DISABLE_JIT", 0):
+
+    def count_zeros(word: np.uint64) -> int:
+        """Return the number of trailing zero bits of a word that is not 0."""
+        bits = int(word)
+        return (bits & -bits).bit_length() - 1
+
+    def count_ones(word: np.uint64) -> int:
+        """Return the number of bits set in a word."""
+        return int(word).bit_count()
+
+
+@kernel
+def ascii_texts(offsets: int, texts: int, count: int) -> npt.NDArray[np.bool_]:
+    """Return which texts have bytes below 128 only; text i are the bytes offsets[i] .. of those at `texts`."""
+    plain = np.ones(count, np.bool_)
+    for i in range(np.uint64(count)):
+        found = np.uint8(0)
+        for at in range(texts + int32_at(offsets, i), texts + int32_at(offsets, i + np.uint64(1))):
+            found |= byte_at(at)
+        plain[i] = found < 128
+    return plain

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from tocsin.compile.table import PredicateKind
 from tocsin.index import row_order, rows
 from tocsin.index.layout import GE, LE, PADDING_ROWS, Scalar, Section
-from tocsin.index.radix import radix_order, sort_within
+from tocsin.index.row_order import radix_order, sort_within
 
 if TYPE_CHECKING:
     from tocsin.compile.table import ConjunctionTable

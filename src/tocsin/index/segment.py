@@ -1,6 +1,6 @@
 """Segment: an immutable index over a batch of conjunctions, as one buffer of flat arrays.
 
-Built by index/build.py, stored by index/segment_file.py, read by the kernels of matching/columnar/, checked by
+Built by index/build.py, stored by index/index_folder.py, read by the kernels of matching/columnar/, checked by
 index/check.py. The picture, and what each section holds: docs/engine.md and index/layout.py.
 
 Rows die in place: the last atom of a dead row is FALSE. In a mapped segment that write goes to a private page, so

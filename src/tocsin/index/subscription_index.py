@@ -6,16 +6,23 @@ together: there are never more than a few, and a subscription is rebuilt a few t
 may run beside matching: readers hold a tuple of tiers, which is replaced, never edited.
 
 Used by matching/matcher.py; stored by index_folder.py.
+
+Tier: one segment of a living index, with what has happened to it since it was built.
+
+The segment never changes on disk. What left it is remembered here, and marked in private memory so that matching skips
+it; merging leaves it out for good.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tocsin.compile.ids import Ids, id_at
 from tocsin.compile.normalise import NormalForm
@@ -23,15 +30,99 @@ from tocsin.compile.table import ConjunctionTable
 from tocsin.compile.table_builder import compile_table
 from tocsin.errors import DuplicateSubscription, UnknownSubscription
 from tocsin.index.build import Lifetimes, build_segment
+from tocsin.index.coder import IdPlaces, first_repeated
 from tocsin.index.encode import EventSource, SegmentEncoder
 from tocsin.index.explain import table_of
-from tocsin.index.id_places import first_repeated
+from tocsin.index.lowering import Statistics, code_counts, statistics_of_sample
 from tocsin.index.merge_tables import merge_tables
 from tocsin.index.plan import PlanCosts
-from tocsin.index.segment import FOREVER
-from tocsin.index.statistics import Statistics, code_counts, statistics_of_sample
-from tocsin.index.tier import Int64s, Tier
+from tocsin.index.segment import FOREVER, Segment
 from tocsin.schema import Schema
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(eq=False)
+class Tier:
+    """A segment, and the subscriptions that left it since it was built.
+
+    `dead` maps the number of a subscription to the seq from which on it matches nothing; 0 is at once and for every
+    event.
+    """
+
+    name: str
+    segment: Segment
+    dead: dict[int, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.segment) - len(self.dead)
+
+    @cached_property
+    def encoder(self) -> SegmentEncoder:
+        return SegmentEncoder(self.segment)
+
+    def number_of(self, id: object) -> int | None:
+        """Return the number of a living subscription; None where the tier has none of that id."""
+        number = self._places.of(id)
+        return None if number is None or number in self.dead else number
+
+    def first_of(self, ids: Ids) -> int | None:
+        """Return the position of the first of these ids that is a living subscription's here; None where none is."""
+        known = np.flatnonzero(self.numbers_of(ids) >= 0)
+        return int(known[0]) if len(known) else None
+
+    def numbers_of(self, ids: Ids) -> Int64s:
+        """Return the numbers of living subscriptions; -1 where the tier has none of an id."""
+        numbers = self._places.of_all(ids)
+        if self.dead:
+            numbers[np.isin(numbers, np.fromiter(self.dead, np.int64))] = -1
+        return numbers
+
+    @cached_property
+    def _places(self) -> IdPlaces:
+        return IdPlaces(self.segment.ids)
+
+    def bury(self, number: int, seq: int = 0) -> None:
+        """Let a subscription match nothing from seq on; 0: at once."""
+        self.dead[number] = seq
+        self._mark(np.array([number], np.int64), seq)
+
+    def bury_all(self, dead: dict[int, int]) -> None:
+        """Do so for many; those that are buried already stay as they are."""
+        new = {number: seq for number, seq in dead.items() if number not in self.dead}
+        self.dead.update(new)
+        for seq in set(new.values()):
+            self._mark(np.array([number for number, at in new.items() if at == seq], np.int64), seq)
+
+    def _mark(self, numbers: Int64s, seq: int) -> None:
+        if seq == 0:
+            self.segment.kill(numbers)
+        else:
+            self.segment.delete(numbers, seq)
+
+    def copied(self) -> Tier:
+        """Return a tier whose later deletions do not reach this one."""
+        whole = self.segment
+        segment = Segment(whole.buffer.copy(), whole.directory, whole.columns, whole.properties)
+        copy = Tier(self.name, segment, dict(self.dead))
+        for seq in set(self.dead.values()) - {0}:
+            segment.delete(np.array([number for number, at in self.dead.items() if at == seq], np.int64), seq)
+        return copy
+
+    def lifetimes(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+        """Return created, deleted, lease start and lease end of each subscription, written out."""
+        count = len(self.segment)
+        created, deleted, start, end = (np.asarray(each) for each in self.segment.lifetimes())
+        return (
+            created if len(created) else np.full(count, -1, np.int64),
+            deleted if len(deleted) else np.full(count, FOREVER, np.int64),
+            start if len(start) else np.full(count, -FOREVER, np.int64),
+            end if len(end) else np.full(count, FOREVER, np.int64),
+        )
+
+
+# SubscriptionIndex.
+
 
 RATIO = 16
 SMALL = 256  # tiers of at most so many subscriptions are rebuilt with the next change, in a few milliseconds

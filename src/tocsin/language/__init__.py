@@ -1,8 +1,8 @@
 """The subscription language: its forms, the syntax tree in which they meet, binding to a schema, and its meaning.
 
-forms      parse.py and render.py (text), builder.py (Python), json_form.py (JSON tree), bulk_form.py
+forms      parse.py and render.py (text), builder.py (Python), documents.py (JSON tree), documents.py
 tree       syntax.py; bounds.py says how large it may be
-binding    bind.py, with sides.py (names), offered.py (operators), operands.py, types.py and variables.py
+binding    bind.py, with sides.py (names), operands.py (operators), operands.py, formula.py and sides.py
 meaning    semantics.py, the definition; explain.py
 offers     offer.py: events with rules and computed attributes
 formulas   formula.py (scopes, functions), formula_vector.py: computed for columns of rows
@@ -10,16 +10,17 @@ formulas   formula.py (scopes, functions), formula_vector.py: computed for colum
 
 from tocsin.language.bind import BoundSubscription, bind
 from tocsin.language.builder import Condition, attributes, operator, subscription, variable, word
-from tocsin.language.bulk_form import from_bulk, to_bulk
-from tocsin.language.explain import Explanation, explain
-from tocsin.language.json_form import (
+from tocsin.language.documents import (
     expression_from_json,
     expression_to_json,
+    from_bulk,
     from_json,
     node_from_json,
     node_to_json,
+    to_bulk,
     to_json,
 )
+from tocsin.language.explain import Explanation, explain
 from tocsin.language.parse import parse, parse_condition, parse_expression
 from tocsin.language.render import render
 from tocsin.language.semantics import Verdict, decide, evaluate

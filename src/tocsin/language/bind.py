@@ -2,8 +2,8 @@
 
 Names must be known where they stand (sides.py says which are, for a subscription and for the rules of an offer); each
 operator of a predicate must be one that the attribute's domain offers, its operand a value of the domain (operands.py);
-formulas must fit by their types (types.py); calls must be of operators that are there, and variables must have a value
-where they are asked about (variables.py). Parts made of constants alone are computed here, exactly (fold.py). Nothing in
+formulas must fit by their types (formula.py); calls must be of operators that are there, and variables must have a value
+where they are asked about (sides.py). Parts made of constants alone are computed here, exactly (literals.py). Nothing in
 what comes out needs checking again.
 """
 
@@ -17,7 +17,6 @@ from typing import TypeVar
 from tocsin.errors import BadValue, BindError, LanguageError, Span, UnknownEventType, did_you_mean, nearest, shown
 from tocsin.language import syntax
 from tocsin.language.bounds import check_name, check_size
-from tocsin.language.fold import fold
 from tocsin.language.formula import (
     NO_OPERATORS,
     ConditionFormula,
@@ -25,29 +24,25 @@ from tocsin.language.formula import (
     Operators,
     Scope,
     ValueFormula,
-    domain_of,
-    is_numeric,
-    is_text_like,
-    numeric_type,
-)
-from tocsin.language.literals import check_literal
-from tocsin.language.offered import check_offered
-from tocsin.language.operands import canonical_operand
-from tocsin.language.parse import parse, parse_condition, parse_expression
-from tocsin.language.render import render
-from tocsin.language.sides import properties_of, sides_of
-from tocsin.language.syntax import Comparison, Expression, Node, Op, OperatorCall, Predicate, Subscription
-from tocsin.language.types import (
     arithmetic_domain,
     common_domain,
     comparing_domain,
+    domain_of,
     domain_of_literal,
+    is_numeric,
     is_ordered,
+    is_text_like,
     kind_of,
+    numeric_type,
     plain_number,
     said,
 )
-from tocsin.language.variables import check_variables
+from tocsin.language.literals import check_literal, fold
+from tocsin.language.operands import canonical_operand, check_offered
+from tocsin.language.parse import parse, parse_condition, parse_expression
+from tocsin.language.render import render
+from tocsin.language.sides import check_variables, properties_of, sides_of
+from tocsin.language.syntax import Comparison, Expression, Node, Op, OperatorCall, Predicate, Subscription
 from tocsin.schema import Domain, Schema, Value, View, ViewAttribute
 
 _EQUALITY = frozenset({Op.EQ, Op.NE})

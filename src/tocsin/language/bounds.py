@@ -1,6 +1,6 @@
 """Bounds: how large an expression may be, in any of its forms, so that none costs more than milliseconds.
 
-Checked before and while a form is read (tokens.py, convert.py, json_form.py) and once more when a tree is bound
+Checked before and while a form is read (tokens.py, convert.py, documents.py) and once more when a tree is bound
 (bind.py), because trees can be built by hand. Nothing here recurses: a tree may be deeper than Python's stack.
 """
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from tocsin.errors import Span
 from tocsin.language import tokens
 from tocsin.language.convert_values import ValueConverter, is_constant, is_quoted_name, span_of, ungrouped
-from tocsin.language.patterns import escaped
 from tocsin.language.syntax import (
     ALWAYS,
     NEVER,
@@ -32,6 +31,7 @@ from tocsin.language.syntax import (
     TextPatterns,
     Within,
 )
+from tocsin.language.text_patterns import escaped
 
 if TYPE_CHECKING:
     from tocsin.language.convert_values import Branch
@@ -213,7 +213,9 @@ class Converter(ValueConverter):
         if tree.data == "patterns":
             return TextPatterns(self._texts(inner, depth), every="all" in leaves, ignoring_case=folded)
         if inner.data == "point":
-            raise self.wrong(inner, f"several patterns need any or all before them: {op.value} any {self.written(inner)}")
+            raise self.wrong(
+                inner, f"several patterns need any or all before them: {op.value} any {self.written(inner)}"
+            )
         literal = self.literal(inner, depth)
         return TextPatterns((literal,), ignoring_case=True) if folded and isinstance(literal, str) else literal
 

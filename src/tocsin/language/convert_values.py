@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from tocsin.errors import LanguageError, ParseError, Span
-from tocsin.language import fold, tokens
+from tocsin.language import literals, tokens
 from tocsin.language.bounds import MAX_DEPTH, MAX_GAP, MAX_NODES, check_name, too_deep, too_many
 from tocsin.language.literals import check_coordinate, read_literal, read_number, read_string
 from tocsin.language.syntax import (
@@ -28,7 +28,7 @@ from tocsin.language.syntax import (
     WordPattern,
     Words,
 )
-from tocsin.language.time_units import MICROSECONDS
+from tocsin.language.units import MICROSECONDS
 from tocsin.schema import Number
 
 if TYPE_CHECKING:
@@ -158,13 +158,13 @@ class ValueConverter(ABC):
     def literal(self, tree: Branch, depth: int = 1) -> Literal:
         """Return the constant that the tree is, arithmetic done; raises ParseError where it is not constant."""
         with self.at(tree):
-            return fold.literal(self._constant(ungrouped(tree), depth))
+            return literals.literal(self._constant(ungrouped(tree), depth))
 
     def coordinate(self, tree: Branch, depth: int) -> float:
         with self.at(tree):
             return check_coordinate(self.literal(tree, depth))
 
-    def _constant(self, tree: Branch, depth: int) -> fold.Operand:
+    def _constant(self, tree: Branch, depth: int) -> literals.Operand:
         tree = ungrouped(tree)
         if depth > MAX_DEPTH:
             raise self.placed(too_deep(), tree)
@@ -172,11 +172,11 @@ class ValueConverter(ABC):
             case "arithmetic":
                 left, right = (self._constant(part, depth + 1) for part in self.branches(tree))
                 with self.at(tree):
-                    return fold.compute(str(self.leaves(tree)[0]), left, right)
+                    return literals.compute(str(self.leaves(tree)[0]), left, right)
             case "negative" | "positive":
                 part = self._constant(self.branches(tree)[0], depth + 1)
                 with self.at(tree):
-                    return fold.negate(part) if tree.data == "negative" else fold.compute("+", part, 0)
+                    return literals.negate(part) if tree.data == "negative" else literals.compute("+", part, 0)
             case "duration":
                 amount, unit = self.leaves(tree)
                 return self._duration(tree, amount, unit)
@@ -193,11 +193,11 @@ class ValueConverter(ABC):
         with self.at(leaf):
             return read_literal(str(leaf)) if tree.data in ("text", "number", "time") else tree.data == "true"
 
-    def _duration(self, tree: Branch, amount: Leaf, unit: Leaf) -> fold.Duration:
+    def _duration(self, tree: Branch, amount: Leaf, unit: Leaf) -> literals.Duration:
         canonical = tokens.UNITS[unit.lower()]
         if canonical not in MICROSECONDS:
             raise self.wrong(tree, f"{self.written(tree)} is a distance; distances go with within … of")
-        return fold.Duration.of(self.number(amount), canonical)
+        return literals.Duration.of(self.number(amount), canonical)
 
     def _not_constant(self, tree: Branch) -> str:
         written = self.written(tree)

@@ -21,8 +21,8 @@ from tocsin.language.formula import NO_OPERATORS, Operators
 from tocsin.language.offer import Offer
 from tocsin.language.render import render
 from tocsin.language.semantics import Situation, Verdict, branches, choices, decide, holds, satisfying, situation_of
+from tocsin.language.sides import bound_in, variables_of
 from tocsin.language.syntax import And, Node, Not, Op, OperatorCall, Or, Predicate, names_of
-from tocsin.language.variables import bound_in, variables_of
 from tocsin.schema import EVENT_TYPE, Domain, Event, Value, ViewAttribute
 
 HIDDEN_RULE = "a rule of the offer"

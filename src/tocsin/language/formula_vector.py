@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.errors import FormulaFailed
-from tocsin.language import formula_compare as comparing
+from tocsin.language import formula_columns as comparing
 from tocsin.language.formula import (
     ConditionFormula,
     Function,

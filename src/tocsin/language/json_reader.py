@@ -1,4 +1,4 @@
-"""Reading the JSON tree (json_form.py shows it): strict, bounded, with the path of what is wrong in each error."""
+"""Reading the JSON tree (documents.py shows it): strict, bounded, with the path of what is wrong in each error."""
 
 from __future__ import annotations
 

@@ -16,9 +16,16 @@ from typing import Any
 
 from tocsin.errors import BadValue, BindError, EventRejected, FormulaFailed, LanguageError, Violation, shown
 from tocsin.language.bind import bind_condition, bind_value
-from tocsin.language.formula import NO_OPERATORS, ConditionFormula, Operators, Resolver, ValueFormula, no_functions
+from tocsin.language.formula import (
+    NO_OPERATORS,
+    ConditionFormula,
+    Operators,
+    Resolver,
+    ValueFormula,
+    fits,
+    no_functions,
+)
 from tocsin.language.sides import Sides, lenient, sides_of
-from tocsin.language.types import fits
 from tocsin.schema import EVENT_TYPE, Domain, Event, Schema, Value
 
 _KEYS = ("id", "event", "rules", "dynamic")

@@ -59,9 +59,8 @@ from tocsin.language.formula import (
     is_numeric,
     numeric_type,
 )
-from tocsin.language.geo import METRES, distance_metres, in_box
 from tocsin.language.offer import Offer
-from tocsin.language.patterns import is_like, matches
+from tocsin.language.sides import bound_in, variables_of
 from tocsin.language.syntax import (
     And,
     Arithmetic,
@@ -83,9 +82,8 @@ from tocsin.language.syntax import (
     Within,
     names_of,
 )
-from tocsin.language.time_units import MICROSECONDS
-from tocsin.language.variables import bound_in, variables_of
-from tocsin.language.words import satisfies, words
+from tocsin.language.text_patterns import is_like, matches, satisfies, words
+from tocsin.language.units import METRES, MICROSECONDS, distance_metres, in_box
 from tocsin.schema import Domain, EnumeratedDomain, Event, HierarchicalDomain, Number, TextDomain, TimeDomain, Value
 from tocsin.schema.domain import LARGEST_INTEGER, is_reasonable
 

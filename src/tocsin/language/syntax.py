@@ -1,6 +1,6 @@
 """The syntax tree: what a subscription is, whichever of its forms it was written in.
 
-The text form (parse.py), the JSON tree (json_form.py), the builder (builder.py) and the bulk form (bulk_form.py) all
+The text form (parse.py), the JSON tree (documents.py), the builder (builder.py) and the bulk form (documents.py) all
 make these nodes; bind.py checks them against a schema and gives them their types; semantics.py says what they mean.
 Nodes are values: frozen, hashable, equal when they say the same. What does not take part in equality: a span, which
 tells where in the text a node stood, and what binding adds: the domain of a value, whether an attribute may have several,

@@ -4,42 +4,227 @@ The index finds rows whose atoms hold for an event. A row may have checks beside
 cannot decide, comparisons of formulas, and what its conjunction asks of operators. They are decided in this order, each
 kind for all that the kinds before have left; every answer is that of language/semantics.py. A row holds if all its checks
 do; it fails if none is false and some fails.
+
+Formulas: the comparisons that a segment's rows leave to be decided, for many pairs of events and rows at once.
+
+    price < 0.8 * estimate        the template is  price < #0 * estimate
+
+Comparisons that differ in numbers only share a template, whose numbers are columns, by check; so do the properties that a
+comparison mentions. A template is then computed for all pairs that ask it in a few array operations (language/formula_vector.py).
+
+Word checks: those of a segment's checks that ask for words in order, decided from the words of texts by a kernel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.compile.table import CheckKind
+from tocsin.compile.table import Check, CheckKind
 from tocsin.errors import FormulaFailed
+from tocsin.index.encode import EventSource
 from tocsin.index.layout import Section
+from tocsin.index.word_tokens import WordPatterns
 from tocsin.language.bind import bind_condition
-from tocsin.language.formula_columns import Column
-from tocsin.language.formula_vector import condition_column
-from tocsin.language.json_form import node_from_json
+from tocsin.language.documents import node_from_json
+from tocsin.language.formula import FLOAT, INT, ConditionFormula, Scope, one_value
+from tocsin.language.formula_columns import Column, column_of, several_column
+from tocsin.language.formula_vector import Holding, condition_column
 from tocsin.language.json_reader import literal_from_json
 from tocsin.language.semantics import Situation, holds
-from tocsin.matching.formulas import Formulas
-from tocsin.matching.word_checks import WordChecks
+from tocsin.language.sides import sides_of
+from tocsin.language.syntax import Not, Predicate, Words
 from tocsin.operators.asked import HOLDS, trusted_scope
 from tocsin.schema import Event, Schema, Value
 
 if TYPE_CHECKING:
-    from tocsin.index.encode import EventSource
-    from tocsin.index.tier import Tier
-    from tocsin.language.formula import ConditionFormula, Substitution
-    from tocsin.matching.inquiry import Inquiry
+    from collections.abc import Callable
+
+    from tocsin.index.subscription_index import Tier
+    from tocsin.language.formula import Substitution
+    from tocsin.language.syntax import Node
+    from tocsin.matching.engine import Inquiry
     from tocsin.operators.asked import Asked
-    from tocsin.operators.event_evaluation import EventEvaluation
+    from tocsin.operators.problem import EventEvaluation
+
 
 Int64s = npt.NDArray[np.int64]
+_FITS = 2**63
+
+
+@dataclass
+class _Template:
+    """A comparison without its numbers and properties, and those of each check that is of it."""
+
+    shape: str
+    numbers: int  # how many numbers it lacks
+    own: tuple[str, ...]
+    places: dict[int, int] = field(default_factory=dict)  # check -> place among the rows below
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    formula: ConditionFormula | None = None
+    columns: dict[str, Column] = field(default_factory=dict)
+
+
+class Formulas:
+    """The comparisons among the checks of one segment."""
+
+    def __init__(self, checks: Sequence[Check], schema: Schema) -> None:
+        self._schema, self._attributes = schema, schema.view().attributes
+        self._templates: list[_Template] = []
+        self.template_of = np.full(len(checks), -1, np.int32)
+        known: dict[tuple[Any, ...], int] = {}
+        for number, check in enumerate(checks):
+            if check.kind is CheckKind.FORMULA:
+                self._take(number, check, known)
+
+    def _take(self, number: int, check: Check, known: dict[tuple[Any, ...], int]) -> None:
+        numbers: list[int | float] = []
+        shape = msgspec.json.encode(_without_numbers(msgspec.json.decode(check.expression), numbers)).decode()
+        own = {name: literal_from_json(value) for name, value in msgspec.json.decode(check.own).items()}
+        key = (shape, tuple(map(type, numbers)), tuple(own))
+        if key not in known:
+            known[key] = len(self._templates)
+            self._templates.append(_Template(shape, len(numbers), tuple(own)))
+        template = self._templates[known[key]]
+        template.places[number] = len(template.rows)
+        template.rows.append((*numbers, *own.values()))
+        self.template_of[number] = known[key]
+
+    def hold(
+        self, source: EventSource, checks: npt.NDArray[np.int32], events: Int64s, computed: Mapping[str, Column]
+    ) -> list[tuple[Int64s, Holding]]:
+        """Return, for groups of the pairs (check, event), which hold and which fail; `computed` has values for each pair."""
+        found = []
+        of = self.template_of[checks]
+        for number in np.unique(of).tolist():
+            pairs = np.flatnonzero(of == number)
+            found.append((pairs, self._hold(self._templates[number], source, checks[pairs], events[pairs],
+                                            {name: column.take(pairs) for name, column in computed.items()})))  # fmt: skip
+        return found
+
+    def _hold(
+        self, template: _Template, source: EventSource, checks: npt.NDArray[np.int32], events: Int64s,
+        computed: Mapping[str, Column],
+    ) -> Holding:  # fmt: skip
+        formula = self._made(template)
+        places = np.array([template.places[check] for check in checks.tolist()], np.int64)
+        columns = {name: column.take(places) for name, column in template.columns.items()}
+        asked, inverse = np.unique(events, return_inverse=True)
+        constants: dict[str, tuple[Value, ...]] = {}
+        for name in formula.names:
+            if name in computed:
+                columns[name] = computed[name]
+            elif name not in columns and name in self._attributes:  # not a property that is not given
+                values = source.values(name, self._schema.domain_of(name), asked)
+                if len(asked) == 1:
+                    if values[0] is not None:
+                        constants[name] = values[0]
+                    continue
+                columns[name] = several_column(self._schema.domain_of(name), values).take(inverse)
+        return condition_column(formula, columns, len(events), constants)
+
+    def _made(self, template: _Template) -> ConditionFormula:
+        """Return the template's formula; it and the columns are made when they are first needed."""
+        if template.formula is None:
+            sides = sides_of(self._schema, ()).subscription_scope
+            kinds = [INT if type(value) is int else FLOAT for value in template.rows[0][: template.numbers]]
+            names = {f"#{at}": domain for at, domain in enumerate(kinds)}
+            attributes = {**sides.attributes, **{name: one_value(name, domain) for name, domain in names.items()}}
+            scope = Scope(attributes, aliases=sides.aliases, trusted=True)
+            domains = {**names, **{name: attributes[name].domain for name in template.own}}
+            listed = list(zip(*template.rows, strict=True)) if domains else []
+            template.columns = {
+                name: column_of(domain, values) for (name, domain), values in zip(domains.items(), listed, strict=True)
+            }
+            template.formula = bind_condition(node_from_json(msgspec.json.decode(template.shape)), scope)
+        return template.formula
+
+
+def _without_numbers(tree: Any, numbers: list[int | float]) -> Any:
+    """Return the JSON tree of a comparison with its numbers as names; adds them to a list."""
+    match tree:
+        case {"compare": [left, op, right]}:
+            return {"compare": [_value(left, numbers), op, _value(right, numbers)]}
+        case {"not": part}:
+            return {"not": _without_numbers(part, numbers)}
+        case _:
+            return tree
+
+
+def _value(tree: Any, numbers: list[int | float]) -> Any:
+    """Return the JSON tree of an expression with its numbers as names; those within a case stay."""
+    match tree:
+        case bool():
+            return tree
+        case int() | float() if -_FITS <= tree < _FITS:
+            numbers.append(tree)
+            return {"attribute": f"#{len(numbers) - 1}"}
+        case {"negative": part}:
+            return {"negative": _value(part, numbers)}
+        case dict() if len(tree) == 1 and next(iter(tree)) in "+-*/%":
+            ((op, (left, right)),) = tree.items()
+            return {op: [_value(left, numbers), _value(right, numbers)]}
+        case _:
+            return tree
+
+
+# Word checks.
+
+
 Bools = npt.NDArray[np.bool_]
+
+
+class _OfAttribute(NamedTuple):
+    """The checks on one attribute that ask for words in order; per check its pattern (-1: none) and whether negated."""
+
+    patterns: WordPatterns
+    pattern: npt.NDArray[np.int32]
+    negated: Bools
+
+
+class WordChecks:
+    """The word checks of one segment, by attribute."""
+
+    def __init__(self, checks: Sequence[Check], node_of: Callable[[int], Node], schema: Schema) -> None:
+        self._schema = schema
+        found: dict[str, list[tuple[int, Words, bool]]] = {}
+        for number, check in enumerate(checks):
+            if check.kind is CheckKind.PREDICATE and '"contains"' in check.expression:
+                node = node_of(number)
+                predicate = node.part if isinstance(node, Not) else node
+                if isinstance(predicate, Predicate) and isinstance(predicate.operand, Words):
+                    found.setdefault(check.attribute, []).append((number, predicate.operand, isinstance(node, Not)))
+        self._attributes = {name: _of_attribute(asked, len(checks)) for name, asked in found.items()}
+
+    def decide(self, source: EventSource, checks: npt.NDArray[np.int32], events: Int64s) -> tuple[Bools, Bools]:
+        """Return which pairs of a check and an event are decided by the words of texts, and whether these hold."""
+        decided, holds = np.zeros(len(checks), np.bool_), np.zeros(len(checks), np.bool_)
+        for attribute, asked in self._attributes.items():
+            pairs = np.flatnonzero(asked.pattern[checks] >= 0)
+            tokens = source.word_tokens(attribute, self._schema.domain_of(attribute)) if len(pairs) else None
+            if tokens is not None:
+                texts, wanted = events[pairs], checks[pairs]
+                found = tokens.satisfying(asked.patterns, asked.pattern[wanted], texts)
+                decided[pairs], holds[pairs] = True, (found != asked.negated[wanted]) & tokens.present[texts]
+        return decided, holds
+
+
+def _of_attribute(asked: list[tuple[int, Words, bool]], checks: int) -> _OfAttribute:
+    pattern, negated = np.full(checks, -1, np.int32), np.zeros(checks, np.bool_)
+    for place, (number, _, isnt) in enumerate(asked):
+        pattern[number], negated[number] = place, isnt
+    return _OfAttribute(WordPatterns([words for _, words, _ in asked]), pattern, negated)
+
+
+# Deciders.
+
+
 _NOTHING_COMPUTED: Mapping[str, Column] = {}
 
 

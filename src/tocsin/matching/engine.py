@@ -2,23 +2,122 @@
 
 An engine holds subscriptions by id and finds those that an event satisfies, exactly as language/semantics.py defines.
 What it does not have it says in its capabilities; asked for it, it raises NotSupported.
+
+Inquiry: what matching a batch of events finds out beside which subscriptions match.
+
+The values of variables and of computed attributes belong to matches, failures to pairs that have no answer. What operators
+said is kept for each event, so that nothing is asked twice: by another segment, or by the match that follows a prefetch.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tocsin.language import BoundSubscription, Subscription, bind
 from tocsin.language.documents import BadLine, read_lines
-from tocsin.language.formula import NO_OPERATORS, Operators
+from tocsin.language.formula import NO_OPERATORS, Operators, Substitution
 from tocsin.language.syntax import Op
-from tocsin.matching.inquiry import Failure, Match
-from tocsin.schema import Event, Schema
+from tocsin.schema import Event, Schema, Value
+
+if TYPE_CHECKING:
+    from tocsin.matching.offering import OfferMatches
+    from tocsin.operators.asked import Asked
+    from tocsin.operators.problem import EventEvaluation
+
 
 SubscriptionId = str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A subscription that an event satisfies.
+
+    `bindings` are the values of its variables that satisfy it, `computed` the values that an offer computes for it.
+    """
+
+    id: SubscriptionId
+    bindings: tuple[Substitution, ...] = ()
+    computed: Mapping[str, Value | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A subscription that nothing refuses, but for which something failed."""
+
+    id: SubscriptionId
+    reason: str
+
+
+class Inquiry:
+    """What was found out about the events of a batch."""
+
+    def __init__(self, known: Mapping[int, EventEvaluation] | None = None) -> None:
+        """Begin with what operators have said already, by the events' numbers in the batch."""
+        self.bindings: dict[tuple[int, SubscriptionId], tuple[Substitution, ...]] = {}
+        self.offers: dict[int, OfferMatches] = {}  # by the event's number in the batch
+        self.failures: dict[tuple[int, SubscriptionId], str] = {}
+        self._evaluations = dict(known or {})
+
+    def renumbered(self, numbers: Sequence[int]) -> Inquiry:
+        """Return an inquiry about some of the events, which are numbered anew."""
+        return Inquiry(
+            {at: self._evaluations[number] for at, number in enumerate(numbers) if number in self._evaluations}
+        )
+
+    def take_over(self, other: Inquiry, numbers: Sequence[int]) -> None:
+        """Take over what was found out about some of the events."""
+        self.bindings.update(((numbers[at], id), found) for (at, id), found in other.bindings.items())
+        self.failures.update(((numbers[at], id), why) for (at, id), why in other.failures.items())
+        self._evaluations.update((numbers[at], known) for at, known in other._evaluations.items())
+
+    @property
+    def events(self) -> set[int]:
+        """The numbers of the events about which there is more to say than their matches."""
+        return {*self.offers, *(at for at, _ in self.bindings), *(at for at, _ in self.failures)}
+
+    def known(self, number: int) -> EventEvaluation | None:
+        """Return what operators have said about an event of the batch, None where none was asked."""
+        return self._evaluations.get(number)
+
+    def evaluation(self, number: int, event: Event, asked: Asked) -> EventEvaluation:
+        """Return what operators have said about an event of the batch; nothing, where others numbered its predicates."""
+        known = self._evaluations.get(number)
+        if known is None or known.patterns is not asked.predicates.patterns:
+            known = self._evaluations[number] = asked.evaluation(event)
+        return known
+
+    def hold(self, event: int, id: SubscriptionId, bindings: tuple[Substitution, ...]) -> None:
+        """Take note that a conjunction of a subscription holds, for these values of variables."""
+        key = (event, id)
+        before = self.bindings.get(key)
+        if not bindings or before == ():  # it holds without any
+            self.bindings[key] = ()
+        elif before is None:
+            self.bindings[key] = bindings
+        else:
+            self.bindings[key] = before + tuple(each for each in bindings if each not in before)
+
+    def matches(self, event: int, ids: list[SubscriptionId]) -> list[Match]:
+        """Return the matches of an event, of which these are the ids."""
+        from tocsin.language.semantics import MOST_BINDINGS, in_order
+
+        offer = self.offers.get(event)
+        computed = {} if offer is None else dict(zip(offer.told.tolist(), offer.values(), strict=True))
+        found = []
+        for id in ids:
+            bindings = in_order(self.bindings.get((event, id), ()))[:MOST_BINDINGS]
+            found.append(Match(id, bindings, computed.get(id, {})))
+        return found
+
+    def failed(self, event: int, matched: set[Any]) -> list[Failure]:
+        """Return the failures of an event that no other conjunction made up for."""
+        return [Failure(id, why) for (at, id), why in self.failures.items() if at == event and id not in matched]
+
+
+# The Engine interface.
 
 
 @dataclass(frozen=True, slots=True)

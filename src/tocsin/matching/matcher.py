@@ -31,30 +31,27 @@ from tocsin.language import BoundSubscription, Explanation, explain
 from tocsin.language.documents import BadLine
 from tocsin.language.formula import Operators
 from tocsin.language.offer import is_offer
-from tocsin.matching.columnar.code_text import predicate_text
-from tocsin.matching.columnar.matches import Matches
-from tocsin.matching.columnar.near_misses import near_misses
+from tocsin.matching.columnar.matches import Matches, TierIds
+from tocsin.matching.columnar.near_misses import near_misses, predicate_text
 from tocsin.matching.columnar.segment_matcher import WorkCounters, visited_share
-from tocsin.matching.columnar.tier_ids import TierIds
 from tocsin.matching.columnar.tier_reader import OUTPUT_IDS, TierReader, match_tiers
-from tocsin.matching.engine import Capabilities, Engine, SubscriptionId
-from tocsin.matching.inquiry import Failure, Inquiry, Match
+from tocsin.matching.engine import Capabilities, Engine, Failure, Inquiry, Match, SubscriptionId
 from tocsin.matching.offering import OfferMatches, match_offers, needs_scan
 from tocsin.matching.recall import recalled
 from tocsin.offers.analysis import Analysis
 from tocsin.offers.programs import Programs
 from tocsin.operators.asked import Asked
+from tocsin.operators.calls import StoredCalls
 from tocsin.operators.problem import Schedule
 from tocsin.operators.registry import Registry
-from tocsin.operators.stored_calls import StoredCalls
 from tocsin.schema import Event, Schema, Value
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tocsin.index.coded_batch import CodedBatch
     from tocsin.index.explain import ConjunctionPlan
-    from tocsin.index.tier import Tier
+    from tocsin.index.key_column import CodedBatch
+    from tocsin.index.subscription_index import Tier
 
 Int64s = npt.NDArray[np.int64]
 _NOTHING = np.zeros(0, np.int64)

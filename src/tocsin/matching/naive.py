@@ -17,11 +17,10 @@ from tocsin.language.formula import NO_OPERATORS, Operators
 from tocsin.language.formula_columns import column_of
 from tocsin.language.offer import Offer
 from tocsin.language.semantics import decide
-from tocsin.matching.engine import Capabilities, Engine, SubscriptionId
-from tocsin.matching.inquiry import Failure, Inquiry, Match
+from tocsin.matching.engine import Capabilities, Engine, Failure, Inquiry, Match, SubscriptionId
 from tocsin.matching.offering import OfferMatches
 from tocsin.offers.programs import Programs
-from tocsin.operators.stored_calls import StoredCalls
+from tocsin.operators.calls import StoredCalls
 from tocsin.schema import Event, Schema
 
 Int64s = npt.NDArray[np.int64]

@@ -25,9 +25,9 @@ from tocsin.schema import Event, Value
 if TYPE_CHECKING:
     from tocsin.language.formula import ConditionFormula
     from tocsin.matching.columnar.tier_reader import TierReader
-    from tocsin.matching.inquiry import Inquiry
+    from tocsin.matching.engine import Inquiry
     from tocsin.offers.survivors import Candidates as Scanned
-    from tocsin.operators.event_evaluation import EventEvaluation
+    from tocsin.operators.problem import EventEvaluation
 
 Int64s = npt.NDArray[np.int64]
 _NOBODY = np.zeros(0, np.int32)

@@ -15,9 +15,9 @@ import numpy as np
 from tocsin.compile.table import Column, ConjunctionTable, PredicateKind
 from tocsin.index.explain import table_of
 from tocsin.language.bind import BoundSubscription, bind_condition
-from tocsin.language.json_form import node_from_json
-from tocsin.language.patterns import predicate_of_key
+from tocsin.language.documents import node_from_json
 from tocsin.language.syntax import And, Box, Node, Not, Op, Or, Predicate, Subscription
+from tocsin.language.text_patterns import predicate_of_key
 from tocsin.operators.asked import trusted_scope
 from tocsin.schema import BooleanDomain, EnumeratedDomain, HierarchicalDomain, TimeDomain
 

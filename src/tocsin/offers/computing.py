@@ -35,9 +35,9 @@ from tocsin.language.syntax import (
     Or,
 )
 from tocsin.offers import scan_kernel as k
-from tocsin.offers.admit import admit_column
-from tocsin.offers.bitmaps import packed
-from tocsin.offers.rows import TierRows
+from tocsin.offers.programs import admit_column
+from tocsin.offers.requests import TierRows
+from tocsin.offers.scan_kernel import packed
 
 MOST_REMEMBERED = 32  # formulas whose rows are counted
 MOST_KEPT = 8

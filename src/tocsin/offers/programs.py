@@ -8,13 +8,22 @@ for all rows at once, or a Python callable that the operator of a service instal
 distinct combination of arguments where it is pure, and once for each row where it is not; results of pure ones are
 cached. A program sees its arguments and nothing else. What it raises, returns wrongly, or does not finish in its time
 limit fails those rows only.
+
+Whole columns of computed values admitted by a domain, as `Domain.admit` does for one value.
+
+The cache of program results (symmetric subscriptions, section 4.2.2).
+
+An entry per program holds the program's signature and an invocation table: argument values -> result. An entry whose
+signature is not the program's any more is let go. Both the entries and the invocations of each are bounded; what was
+used least recently goes first. Only results of pure programs come here, failures of theirs among them.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,13 +31,175 @@ import numpy as np
 
 from tocsin.errors import BadDefinition, DuplicateName, FormulaFailed, UnknownName
 from tocsin.language.bind import bind_value
-from tocsin.language.formula import Function, Scope, ValueFormula
-from tocsin.language.formula_columns import Column, column_of
+from tocsin.language.formula import Function, Scope, ValueFormula, numeric_type
+from tocsin.language.formula_columns import EXACT, Bools, Column, column_of, compare_constant
 from tocsin.language.formula_vector import compute_column
 from tocsin.language.semantics import compute, returned
-from tocsin.offers.admit import admit_column
-from tocsin.offers.cache import MISSING, ProgramCache
-from tocsin.schema import Domain, Value
+from tocsin.language.syntax import Op
+from tocsin.schema import Domain, NumericDomain, Value
+
+
+def admit_column(column: Column, domain: Domain, admit: Callable[[Value], Value]) -> Column:
+    """Return the column as one of the domain; `admit` admits one value, or raises FormulaFailed, which marks its row.
+
+    Numbers that arrays hold are admitted as arrays; `admit` then only words what is wrong with the others.
+    """
+    plain = _plain(column, domain)
+    if plain is None:
+        return _one_by_one(column, domain, admit)
+    admitted, wrong = plain
+    wrong &= ~column.absent
+    if not wrong.any():
+        return admitted
+    failed = np.zeros(len(column), np.int32) if column.failed is None else column.failed.copy()
+    reasons = {reason: number for number, reason in enumerate(column.reasons, 1)}
+    for at in np.flatnonzero(wrong).tolist():
+        try:
+            admit(column.value(at))
+        except FormulaFailed as error:
+            failed[at] = reasons.setdefault(error.reason, len(reasons) + 1)
+    return replace(admitted, absent=admitted.absent | wrong, failed=failed, reasons=tuple(reasons))
+
+
+def _plain(column: Column, domain: Domain) -> tuple[Column, Bools] | None:
+    """Return the admitted column and the rows that are not in the domain; None where arrays cannot tell."""
+    if not isinstance(domain, NumericDomain) or column.members is not None or numeric_type(domain) == "decimal":
+        return None
+    values = column.values
+    if ((values > EXACT) | (values < -EXACT)).any():
+        return None
+    wrong = np.zeros(len(column), np.bool_)
+    if domain.minimum is not None:
+        wrong |= compare_constant(values, Op.LT, domain.minimum)
+    if domain.maximum is not None:
+        wrong |= compare_constant(values, Op.GT, domain.maximum)
+    if domain.type == "int" and values.dtype == np.float64:
+        with np.errstate(invalid="ignore"):  # of rows without a value, anything may stand there
+            wrong |= values != np.floor(values)
+            values = np.floor(values).astype(np.int64)
+    elif domain.type == "float":
+        values = values.astype(np.float64)
+    return replace(column, domain=domain, values=values), wrong
+
+
+def _one_by_one(column: Column, domain: Domain, admit: Callable[[Value], Value]) -> Column:
+    failed = np.zeros(len(column), np.int32) if column.failed is None else column.failed.copy()
+    reasons = {reason: number for number, reason in enumerate(column.reasons, 1)}
+    known: dict[Value, Value | FormulaFailed] = {}
+    listed = column.to_list()
+    for at, value in enumerate(listed):
+        if value is None:
+            continue
+        if value not in known:
+            try:
+                known[value] = admit(value)
+            except FormulaFailed as error:
+                known[value] = error
+        found = known[value]
+        if isinstance(found, FormulaFailed):
+            failed[at] = reasons.setdefault(found.reason, len(reasons) + 1)
+        listed[at] = None if isinstance(found, FormulaFailed) else found
+    return replace(column_of(domain, listed), failed=failed, reasons=tuple(reasons))
+
+
+# The cache of program results (symmetric subscriptions, section 4.2.2).
+
+
+Arguments = tuple[Any, ...]
+Result = Any  # a value, None, or the FormulaFailed that the program ended with
+MISSING = object()
+
+
+@dataclass(slots=True)
+class _Entry:
+    signature: object
+    invocations: OrderedDict[Arguments, Result] = field(default_factory=OrderedDict)
+
+
+class ProgramCache:
+    """Results of programs, by program, signature and argument values. Safe to share among threads."""
+
+    def __init__(self, programs: int = 64, invocations: int = 100_000) -> None:
+        self.programs, self.invocations = programs, invocations
+        self.hits = self.misses = self.evictions = self.invalidations = 0
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def look_up(self, program: str, signature: object, asked: list[Arguments]) -> list[Result]:
+        """Return the result for each of the arguments, MISSING where it is not known."""
+        with self._lock:
+            entry = self._current(program, signature)
+            if entry is None:
+                self.misses += len(asked)
+                return [MISSING] * len(asked)
+            known = entry.invocations
+            found = [known.get(arguments, MISSING) for arguments in asked]
+            for arguments, result in zip(asked, found, strict=True):
+                if result is MISSING:
+                    self.misses += 1
+                else:
+                    self.hits += 1
+                    known.move_to_end(arguments)
+            return found
+
+    def store(self, program: str, signature: object, results: list[tuple[Arguments, Result]]) -> None:
+        """Keep results; those used least recently give way."""
+        if not self.programs or not self.invocations:
+            return
+        with self._lock:
+            entry = self._current(program, signature)
+            if entry is None:
+                entry = self._entries[program] = _Entry(signature)
+                while len(self._entries) > self.programs:
+                    self._entries.popitem(last=False)
+                    self.evictions += 1
+            for arguments, result in results:
+                entry.invocations[arguments] = result
+                entry.invocations.move_to_end(arguments)
+                if len(entry.invocations) > self.invocations:
+                    entry.invocations.popitem(last=False)
+                    self.evictions += 1
+
+    def _current(self, program: str, signature: object) -> _Entry | None:
+        entry = self._entries.get(program)
+        if entry is not None and entry.signature != signature:
+            del self._entries[program]
+            self.invalidations += 1
+            return None
+        if entry is not None:
+            self._entries.move_to_end(program)
+        return entry
+
+    def invalidate(self, program: str) -> None:
+        """Let go of what is known about a program."""
+        with self._lock:
+            if self._entries.pop(program, None) is not None:
+                self.invalidations += 1
+
+    @property
+    def hit_rate(self) -> float:
+        """The share of look-ups that found a result; 0 where there were none."""
+        asked = self.hits + self.misses
+        return self.hits / asked if asked else 0.0
+
+    def __len__(self) -> int:
+        return sum(len(entry.invocations) for entry in self._entries.values())
+
+    def stats(self) -> dict[str, float]:
+        """Return the counters, for people and for metrics."""
+        return {
+            "programs": len(self._entries),
+            "invocations": len(self),
+            "hits": self.hits,
+            "misses": self.misses,
+            "hit_rate": self.hit_rate,
+            "evictions": self.evictions,
+            "invalidations": self.invalidations,
+        }
+
+
+# Programs.
+
 
 CALL = "program"  # the function by which formulas call programs
 

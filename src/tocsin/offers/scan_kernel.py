@@ -1,13 +1,20 @@
 """Kernels over the rows of a tier: bitmaps intersected for all offers of a batch at once, and rows decided pair by pair.
 
 A request is (column, low, high): the rows whose value in the column is from low to high. Columns are those of the facts that
-scan.py gathers: the addresses of their values, buckets and bitmaps (bitmaps.py). Values of all kinds are compared as int64:
+scan.py gathers: the addresses of their values, buckets and bitmaps (scan_kernel.py). Values of all kinds are compared as int64:
 floats by their bits, turned so that they have the order of the numbers.
 
 `resolve` finds the bitmaps of each request; `scan` intersects those of an offer, for all offers over one block of rows
 before the next, so that bitmaps and values stay in the cache, and looks at the values themselves where bitmaps are not
 exact; blocks in which a bitmap is empty are passed over. `collect` puts the rows of each offer together. `decide_rows` asks
 all that rows ask, of the codes that an event has and of those that were computed for the pair.
+
+Bitmaps over a column: which rows may have a value in an interval, by a few operations per 64 rows.
+
+The values are divided into at most 128 buckets of about equal size, and for each bucket there is a bitmap of the rows
+whose value is in it or in one below. So the rows of an interval, and a few beside it that share the outermost buckets,
+are one bitmap less another. The scan (scan_kernel.py) looks at the values of those few, unless each bucket has only one
+value: then the bitmaps say it all. Absent rows are in none.
 """
 
 # Numba checks the arithmetic of kernels; its intrinsics have no signatures for mypy.
@@ -21,9 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.compile.table import PredicateKind
-from tocsin.index.bit_words import ALL, ONE, count_zeros
 from tocsin.index.jit import helper, lean_kernel
-from tocsin.index.raw_memory import byte_at, int32_at, int64_at
+from tocsin.index.raw_memory import ALL, ONE, byte_at, count_zeros, int32_at, int64_at
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
@@ -370,3 +376,49 @@ def decide_rows(asked: Asked, given: Given, positions: Int32s, offers: Int32s, h
             if not satisfied:
                 holds[i] = False
                 break
+
+
+# Bitmaps over a column.
+
+
+BUCKETS = 128
+_SAMPLE = 20_000
+_KINDS = {np.dtype(np.int64): WHOLE, np.dtype(np.float64): FLOAT, np.dtype(np.int32): CODE}
+
+
+class BitmapIndex:
+    """The bitmaps of one column, whose values are int64, float64 or int32."""
+
+    def __init__(self, values: npt.NDArray[Any], absent: Flags) -> None:
+        self.values = values
+        step = max(1, len(values) // _SAMPLE)
+        sample = np.sort(values[::step][~absent[::step]])
+        distinct = np.unique(sample)
+        if len(distinct) < BUCKETS:
+            distinct = np.unique(values[~absent])
+        if len(distinct) < BUCKETS:
+            self.bounds = distinct  # the last value of each bucket but the last, which has the rest
+        else:
+            self.bounds = np.unique(sample[np.linspace(0, len(sample) - 1, BUCKETS + 1)[1:-1].astype(np.int64)])
+        words = (len(values) + 63) // 64
+        self.bits = np.zeros((len(self.bounds) + 1, words), np.uint64)
+        self.exact = set_bits(self.bits, self.bounds, values, absent)
+        self.has_absent = bool(absent.any())
+        self.blocks = np.zeros((len(self.bits), -(-words // BLOCK)), np.uint8)
+        look_at_blocks(self.bits, len(values), self.blocks)
+
+    def facts(self) -> list[int]:
+        """Return what the kernels know of the column; its addresses are good as long as this object."""
+        return [
+            _KINDS[self.values.dtype], self.values.ctypes.data, self.bounds.ctypes.data, len(self.bounds),
+            self.bits.ctypes.data, self.bits.shape[1], self.blocks.ctypes.data, self.blocks.shape[1],
+            int(self.exact), int(self.has_absent),
+        ]  # fmt: skip
+
+
+def packed(flags: Flags) -> Words:
+    """Return a bitmap of the rows whose flag is set."""
+    words = np.zeros((len(flags) + 63) // 64, np.uint64)
+    bytes_ = np.packbits(flags, bitorder="little")
+    words.view(np.uint8)[: len(bytes_)] = bytes_
+    return words

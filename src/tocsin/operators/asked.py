@@ -7,36 +7,126 @@ a condition has variables, or more than calls, the definition then decides it wi
 
 A call of an operator that is not there, or no longer takes its arguments, fails: the subscription matches nothing, and
 matches again where the operator is back.
+
+Predicates: the distinct operator predicates that a matcher has seen, numbered, with what is known of each.
+
+GrowingArray: a NumPy array that only grows at its end, so that what was seen of it stays as it was.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from tocsin.errors import FormulaFailed, UnknownOperator
 from tocsin.language.bind import bind_condition
+from tocsin.language.documents import node_from_json
 from tocsin.language.formula import Scope, Substitution
-from tocsin.language.json_form import node_from_json
 from tocsin.language.semantics import Situation, Solutions, satisfying
-from tocsin.language.sides import sides_of
+from tocsin.language.sides import sides_of, variables_of
 from tocsin.language.syntax import And, Constant, Node, Not, OperatorCall, Variable
-from tocsin.language.variables import variables_of
-from tocsin.operators.calls import Pattern, unify
-from tocsin.operators.event_evaluation import EventEvaluation
-from tocsin.operators.growing_array import GrowingArray
+from tocsin.operators.calls import Pattern, StoredCalls, unify
 from tocsin.operators.operator import Operator, Parameter, Row
-from tocsin.operators.predicates import Predicates
-from tocsin.operators.problem import Int32s, Problem, Schedule, Workload
+from tocsin.operators.problem import EventEvaluation, Float64s, Int32s, Problem, Schedule, Statistics, Workload
 from tocsin.operators.registry import Registry
 from tocsin.operators.runner import Outcome, Runner
-from tocsin.operators.stored_calls import StoredCalls
 from tocsin.schema import Domain, Event, Schema, Value, ViewAttribute
+
+T = TypeVar("T", bound=np.generic)
+
+
+class GrowingArray(Generic[T]):
+    """Appending takes amortised constant time, and a view none; views of different sizes agree where both reach."""
+
+    def __init__(self, kind: type[T], values: npt.NDArray[T] | Sequence[object] = ()) -> None:
+        self._room: npt.NDArray[T] = np.array(values, kind)
+        self._size = len(values)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def extend(self, values: Sequence[int]) -> None:
+        """Append values."""
+        size = self._size + len(values)
+        if size > len(self._room):
+            room = np.empty(max(16, 2 * size), self._room.dtype)
+            room[: self._size] = self._room[: self._size]
+            self._room = room  # views of the old one keep it
+        self._room[self._size : size] = values
+        self._size = size
+
+    @property
+    def view(self) -> npt.NDArray[T]:
+        """The values so far; nothing that is appended later changes them."""
+        return self._room[: self._size]
+
+
+# Predicates.
+
+
+class Predicates:
+    """Numbers for patterns, given once and never again to another; taking a further one costs no look at the others."""
+
+    def __init__(self) -> None:
+        self.patterns: list[Pattern] = []
+        self.statistics = Statistics.of(np.zeros(0))
+        self._numbers: dict[Pattern, int] = {}
+        self._operators: dict[object, int] = {}
+        self._arguments: dict[object, int] = {}
+        self._operator = GrowingArray(np.int32)
+        self._argument = GrowingArray(np.int32)
+
+    def number(self, pattern: Pattern) -> int:
+        """Return the number of the predicate that unifies with the pattern."""
+        known = self._numbers.get(pattern)
+        if known is None:
+            known = self._numbers[pattern] = len(self.patterns)
+            self.patterns.append(pattern)
+            self._operator.extend([_numbered(self._operators, pattern.operator.name)])
+            self._argument.extend([_numbered(self._arguments, pattern.arguments)])
+        return known
+
+    def __len__(self) -> int:
+        return len(self.patterns)
+
+    def operator(self) -> Int32s:
+        """Return the operator of each predicate, as a number."""
+        return self._operator.view
+
+    def argument(self) -> Int32s:
+        """Return the arguments of each predicate, as a number."""
+        return self._argument.view
+
+    def grown_statistics(self) -> Statistics:
+        """Return the statistics, with room for every predicate."""
+        new = self.patterns[len(self.statistics.evaluations) :]
+        if new:
+            costs: Float64s = np.array([pattern.operator.cost for pattern in new])
+            self.statistics.grow(costs)
+        return self.statistics
+
+    def only(self, kept: Iterable[int]) -> tuple[Predicates, dict[int, int]]:
+        """Return others with some of these, in order, and what is known of them; and the new number of each."""
+        old = self.grown_statistics()
+        made, numbers = Predicates(), {}
+        for number in kept:
+            numbers[number] = made.number(self.patterns[number])
+        made.statistics = old.only(list(numbers))
+        return made, numbers
+
+
+def _numbered(known: dict[object, int], key: object) -> int:
+    return known.setdefault(key, len(known))
+
+
+# Asked.
+
 
 Answer = (
     tuple[Substitution, ...] | None | str

@@ -1,18 +1,30 @@
 """The pipeline on Spark: events in, validated, matched against many subscriptions, notifications out.
 
-    session.py         a local Spark session, and the settings that matter
-    worker_daemon.py   Spark's Python daemon with the engine loaded, from which workers are forked
-    layout.py          which columns of a DataFrame are the event, and in which form
-    raw_rows.py        rows of an Arrow batch as raw events
-    admission.py       a batch of rows -> admitted columns, admitted events, rejections
-    open_index.py      the index as a worker process holds it: opened once, moved forward
-    store_index.py     an index on disk that follows the store, change by change
-    match_batches.py   what runs in the workers: Arrow in, Arrow out
-    match.py           match(events, subscriptions, ...): DataFrame in, DataFrame out
-    validate.py        validate(events, schema)
-    backfill.py        what a subscription would have matched
-    store_source.py    the store's event log as a streaming source
-    run.py             `tocsin pipeline run`: source -> validate -> match as of seq -> sinks
+DataFrames (tocsin.spark is their public face):
+    match.py                match(events, subscriptions, ...) and validate(events, schema): DataFrame in, DataFrame out
+    plan.py                 what the driver decides before anything runs: the event's columns, who gets what
+    match_batches.py        what runs in the workers: Arrow in, Arrow out
+    admission.py            a batch of rows -> events in canonical columns, events, rejections; column_checks.py: by column
+    match_lists.py          the matches of a batch, and what their pairs tell
+    match_file.py           lists written by the workers to Parquet, with list_chunk.py and the kernels of list_pages.py
+    backfill.py             what a subscription would have matched
 
-tocsin.spark is its public face. Importing this package does not import Spark; the modules that need it do.
+Subscriptions:
+    given_subscriptions.py  what match() is given: a DataFrame, a folder, a store
+    subscription_folder.py  a folder of compiled subscriptions, version by version
+    open_index.py           the index as a worker process holds it: opened once, moved forward
+    followers.py            a store as a process holds it, followed by seq
+
+The running pipeline (`tocsin pipeline run`):
+    run.py                  source -> validate -> match as of seq -> sinks, with its checkpoint
+    ingest.py               events from outside (files, Kafka) into the store's log
+    store_source.py         the store's log, and its matches, as streaming sources
+    stored_matching.py      what runs in the workers between the log and notifications
+    log_query.py            the query that matches the log into the store
+    meter.py                how it is doing
+
+    session.py              a local Spark session, and the settings that matter
+    worker_daemon.py        Spark's Python daemon with the engine loaded, from which workers are forked
+
+Importing this package does not import Spark; the modules that need it do.
 """

@@ -1,8 +1,9 @@
-"""Followers: the subscriptions of a store as a worker process holds them, following the store by seq.
+"""A store as a process of the pipeline holds it: opened once, its subscriptions followed by seq.
 
-One for each store in a process, kept between tasks and micro-batches. It maps the segments that the broker wrote,
-and takes over from the store what changed since: new subscriptions, renewals, ends. Moving forward costs what changed.
+A Follower maps the segments that the broker wrote, and takes over from the store what changed since: new subscriptions,
+renewals, ends. One for each store in a process, kept between tasks and micro-batches; moving forward costs what changed.
 Matching is as of an event's seq and arrival, by broker/live_index.py, which keeps what ended until it is matched past.
+StoreIndex is the same for match(): the subscriptions that live now, or as of each event's seq and arrival.
 """
 
 from __future__ import annotations
@@ -10,22 +11,53 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from tocsin.broker.admission import OfferAdmission, PublishedOffer
 from tocsin.broker.core import Core
-from tocsin.broker.indexes import folder_of, open_index
-from tocsin.broker.offers import OfferAdmission, PublishedOffer
+from tocsin.broker.live_index import folder_of, open_index
 from tocsin.broker.outcomes import Outcome, outcomes_of
 from tocsin.broker.settings import BrokerSettings
+from tocsin.errors import UnknownSubscription
 from tocsin.language.offer import Offer
-from tocsin.matching.inquiry import Inquiry
+from tocsin.matching.engine import Inquiry
 from tocsin.offers.program_files import ProgramsFile
-from tocsin.operators.registries import open_registry
-from tocsin.operators.registry import Registry
-from tocsin.pipeline.stores import open_store
+from tocsin.operators.registry import Registry, open_registry
+from tocsin.pipeline.match_lists import Longs, MatchLists
+from tocsin.pipeline.open_index import OpenIndex
 from tocsin.schema import Event, Schema
+from tocsin.schema.arrow import events_from_arrow
+from tocsin.store import Store
 from tocsin.store.notifications import Matches
 from tocsin.store.offers import documents_between
+from tocsin.store.subscriptions import trees_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+_open: dict[tuple[int, str], Store] = {}
+_stores_guard = threading.Lock()
+
+
+def open_store(place: str) -> Store:
+    """Return the store of a path or URL, opened at most once in this process (a forked one opens its own)."""
+    key = (os.getpid(), place)
+    with _stores_guard:
+        if key not in _open:
+            _open[key] = Store.open(place)
+        return _open[key]
+
+
+def close_stores() -> None:
+    """Let go of the stores that this process has open."""
+    with _stores_guard:
+        for pid, place in list(_open):
+            if pid == os.getpid():
+                _open.pop((pid, place)).close()
+
 
 WORTH_SAVING = 1_000  # subscriptions
 STALE_SEQS = 20_000
@@ -132,7 +164,7 @@ def follower_of(
 ) -> Follower:
     """Return this process's follower of a store, made when it is first asked for.
 
-    `operators` names those that subscriptions may call, as operators/registries.py has it, and `programs` the file of
+    `operators` names those that subscriptions may call, as operators/registry.py has it, and `programs` the file of
     those that offers may (offers/program_files.py): each worker makes its own, and has its own cache of results.
     """
     key = (os.getpid(), place, operators, programs)
@@ -157,3 +189,62 @@ def save_for_workers(place: str, folder: str | None = None, operators: str | Non
     if len(core.live) >= WORTH_SAVING and core.live.seq - before > STALE_SEQS:
         core.live.save()
     core.live.close()
+
+
+NOW = np.iinfo(np.int64).max - 1  # a seq after everything
+
+
+class StoreIndex(OpenIndex):
+    """Follows a store: whatever was acknowledged when a task began is in."""
+
+    def __init__(
+        self, place: str, engine: str = "columnar", *, operators: str | None = None, programs: str | None = None
+    ) -> None:
+        self._place = place
+        self._follower = follower_of(place, engine, operators=operators, programs=programs)
+
+    @property
+    def schema(self) -> Schema:
+        return self._follower.schema
+
+    @property
+    def operators(self) -> Registry:
+        return self._follower.operators
+
+    def analyse(self, document: Mapping[str, Any]) -> Event:
+        return self._follower.analyse(document)
+
+    def refresh(self, version: int | None, time_us: int | None = None) -> None:
+        del version, time_us  # seqs tell
+        self._follower.refresh()
+
+    def match_columns(
+        self, columns: pa.RecordBatch, seq: Longs | None, arrival: Longs | None, inquiry: Inquiry | None = None
+    ) -> MatchLists:
+        return self.match_events(events_from_arrow(columns, self.schema), seq, arrival, inquiry)
+
+    def match_events(
+        self, events: Sequence[Event], seq: Longs | None, arrival: Longs | None, inquiry: Inquiry | None = None
+    ) -> MatchLists:
+        # Distinct stand-ins for seqs that are not given: matches are told apart by them.
+        standing = np.arange(len(events)) + (NOW - len(events)) if seq is None else seq
+        arrived = np.full(len(events), open_store(self._place).now_us()) if arrival is None else arrival
+        matches = self._follower.match(standing.tolist(), arrived.tolist(), events, inquiry)
+        order = np.argsort(matches.seq, kind="stable")
+        return _in_event_order(matches.seq[order], matches.subscription[order], standing)
+
+    def document(self, id: Any) -> str:
+        with open_store(self._place).read() as connection:
+            found = trees_of(connection, [int(id)])
+        if not found:
+            raise UnknownSubscription(id)
+        return found[int(id)].decode()
+
+
+def _in_event_order(seqs: Longs, ids: Longs, standing: Longs) -> MatchLists:
+    """Return lists in the order of the events; matches come by ascending seq."""
+    starts, ends = (np.searchsorted(seqs, standing, side=side) for side in ("left", "right"))
+    counts = ends - starts
+    offset = np.concatenate([[0], np.cumsum(counts)])
+    places = np.arange(int(offset[-1])) - np.repeat(offset[:-1], counts) + np.repeat(starts, counts)
+    return MatchLists(offset, ids[places])

@@ -22,8 +22,7 @@ import msgspec
 from tocsin.errors import BindError, FileError, NotSupported, ParseError, TocsinError
 from tocsin.language.syntax import OperatorCall
 from tocsin.offers.program_files import open_programs
-from tocsin.operators.registries import INSTALLED, open_registry
-from tocsin.operators.registry import Registry
+from tocsin.operators.registry import INSTALLED, Registry, open_registry
 from tocsin.pipeline.open_index import IndexReference
 from tocsin.pipeline.subscription_folder import Bad, is_folder, read_manifest, read_schema, write_folder
 from tocsin.schema import Schema, ViewAttribute
@@ -130,7 +129,7 @@ def _named(place: str | Path, schema: Schema | None, *, follow: bool) -> tuple[I
     if is_folder(text):
         return _at(text, follow=follow), schema or read_schema(text)
     if text.startswith(_STORES) or Path(text).is_file():
-        from tocsin.pipeline.stores import open_store
+        from tocsin.pipeline.followers import open_store
         from tocsin.store import schema_history
 
         with open_store(text).read() as connection:

@@ -1,8 +1,12 @@
 """Ingest: events from outside (files, Kafka) into the store's log, each once however often it comes.
 
+Sources are streaming DataFrames: `body` is the event as JSON text, `place` where it comes from. Kafka is read by Spark's
+own connector, which is not in the PySpark package: `spark.jars.packages` brings it (KAFKA_PACKAGE).
+
 Every event has a key made from where it comes from (topic, partition and offset; file, content and occurrence; or an
 id that it carries). An event may be an offer. The key is kept as an idempotency key of the publisher `pipeline:<name>`,
 in the transaction that stores the event, so a replayed batch, a lost checkpoint or a file read twice stores nothing again.
+log_query.py then matches these events like all others.
 """
 
 from __future__ import annotations
@@ -11,30 +15,143 @@ import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from sqlalchemy import select
 
-from tocsin.broker.admission import Admitted, Rejected, admit_all
-from tocsin.broker.offers import OfferAdmission, PublishedOffer
+from tocsin.broker.admission import Admitted, OfferAdmission, PublishedOffer, Rejected, admit_all
+from tocsin.broker.cursors import id_text, new_event_ids
 from tocsin.broker.publishing import violation_parts
 from tocsin.broker.receipts import PublishReceipt
 from tocsin.broker.settings import BrokerSettings
-from tocsin.broker.times import id_text, new_event_ids
-from tocsin.errors import EventRejected, SchemaError, Violation
-from tocsin.pipeline.crash import reach
+from tocsin.errors import EventRejected, FileError, NotSupported, SchemaError, Violation
+from tocsin.offers.program_files import ProgramsFile
+from tocsin.operators.registry import open_registry
+from tocsin.pipeline.followers import open_store
+from tocsin.pipeline.meter import BatchReport, Meter
 from tocsin.schema import Schema
 from tocsin.store import Store, Transaction, events, letters, schema_history
 from tocsin.store.letters import NewDeadLetter
 from tocsin.store.offers import StoredOffer, add_offers
 from tocsin.store.tables import idempotency
+from tocsin.store.transaction import reach
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
+
+
+FileFormat = Literal["jsonl", "parquet", "csv", "avro"]
+# One minor version behind PySpark, whose own is not on Maven Central yet; not tried with a running broker so far.
+KAFKA_PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
+AVRO_PACKAGE = "org.apache.spark:spark-avro_2.13:4.2.0"
+VERSION_HEADER = "schema-version"
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """Files in a folder, each read once, the oldest first."""
+
+    folder: str
+    format: FileFormat = "jsonl"
+    event_id: str | None = None  # a field that names the event
+    files_per_batch: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSource:
+    """Topics of a Kafka cluster; values are events as JSON. A header `schema-version` may say which is meant."""
+
+    servers: str
+    topics: str
+    event_id: str | None = None
+    starting: str = "earliest"
+    events_per_batch: int = 20_000
+
+
+def read_files(spark: SparkSession, source: FileSource) -> DataFrame:
+    """Return the rows of files as events."""
+    from pyspark.sql import functions
+
+    reader = spark.readStream.option("maxFilesPerTrigger", source.files_per_batch)
+    if source.format == "jsonl":
+        rows = reader.format("text").load(source.folder).withColumnRenamed("value", "body")
+        rows = rows.filter(functions.length(functions.trim("body")) > 0)
+    else:
+        found = (
+            reader.format(source.format)
+            .option("header", "true")
+            .schema(_files_schema(spark, source))
+            .load(source.folder)
+        )
+        body = functions.to_json(functions.struct(*(f"`{name}`" for name in found.columns)))
+        rows = found.select(body.alias("body"), "_metadata")
+    return rows.select(
+        functions.col("_metadata.file_path").alias("place"),
+        "body",
+        _id_in_body(source.event_id).alias("event_id"),
+        functions.lit(None).cast("int").alias("schema_version"),
+    )
+
+
+def _files_schema(spark: SparkSession, source: FileSource) -> StructType:
+    """Return the schema of the files that are there; a stream must know it before it starts."""
+    pattern = f"*.{source.format}"
+    if "://" not in source.folder and not any(Path(source.folder).glob(pattern)):
+        raise FileError(source.folder, f"put one {pattern} there first: its columns tell what the others have")
+    reader = spark.read.format(source.format).option("header", "true").option("inferSchema", "true")
+    return reader.load(source.folder).schema
+
+
+def read_kafka(spark: SparkSession, source: KafkaSource) -> DataFrame:
+    """Return the messages of topics as events."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions
+
+    reader = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", source.servers)
+        .option("subscribe", source.topics)
+        .option("startingOffsets", source.starting)
+        .option("maxOffsetsPerTrigger", source.events_per_batch)
+        .option("includeHeaders", "true")
+        .option("failOnDataLoss", "true")
+    )
+    try:
+        messages = reader.load()
+    except AnalysisException as error:
+        if "kafka" not in str(error).lower():
+            raise
+        raise NotSupported(f"Spark's Kafka connector is missing: spark.jars.packages={KAFKA_PACKAGE}") from error
+    version = functions.expr(
+        f"try_cast(cast(filter(headers, h -> h.key = '{VERSION_HEADER}')[0].value AS string) AS int)"
+    )
+    return messages.select(
+        functions.concat_ws("/", "topic", "partition", "offset").alias("place"),
+        functions.coalesce(functions.expr("try_cast(value AS string)"), functions.lit("")).alias("body"),
+        _id_in_body(source.event_id).alias("event_id"),
+        version.alias("schema_version"),
+    ).withColumn("event_id", functions.coalesce("event_id", "place"))
+
+
+def _id_in_body(field: str | None) -> Column:
+    from pyspark.sql import functions
+
+    if field is None:
+        return functions.lit(None).cast("string")
+    return functions.get_json_object("body", "$." + field)
+
 
 _KEYS_AT_A_TIME = 500
 _POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Incoming:
+class IncomingEvent:
     """An event from outside: its key, its JSON, and the version of the schema that its sender meant, if it says so."""
 
     key: str
@@ -54,7 +171,7 @@ class Ingested:
 def ingest(
     store: Store,
     name: str,
-    incoming: Sequence[Incoming],
+    incoming: Sequence[IncomingEvent],
     *,
     wait_for_schema_seconds: float = 0.0,
     settings: BrokerSettings | None = None,
@@ -93,7 +210,7 @@ def occurrence_keys(places: Sequence[str], bodies: Sequence[str]) -> list[str]:
     return keys
 
 
-def _wait_for_schema(store: Store, incoming: Sequence[Incoming], seconds: float) -> None:
+def _wait_for_schema(store: Store, incoming: Sequence[IncomingEvent], seconds: float) -> None:
     wanted = max((one.schema_version or 0 for one in incoming), default=0)
     deadline = time.monotonic() + seconds
     while store.meta().schema_version < wanted and time.monotonic() < deadline:
@@ -118,7 +235,7 @@ def _known_keys(transaction: Transaction, publisher: str, keys: list[str]) -> se
 
 
 def _judge(
-    new: Sequence[Incoming], schema: Schema, most_bytes: int, offers: OfferAdmission | None
+    new: Sequence[IncomingEvent], schema: Schema, most_bytes: int, offers: OfferAdmission | None
 ) -> list[Admitted | Rejected]:
     items = admit_all([one.body for one in new], schema, most_bytes, offers)
     for at, one in enumerate(new):
@@ -129,7 +246,11 @@ def _judge(
 
 
 def _store(
-    transaction: Transaction, publisher: str, schema: Schema, new: Sequence[Incoming], items: list[Admitted | Rejected]
+    transaction: Transaction,
+    publisher: str,
+    schema: Schema,
+    new: Sequence[IncomingEvent],
+    items: list[Admitted | Rejected],
 ) -> int:
     """Store the items, their keys with them; return how many are dead letters."""
     if not new:
@@ -162,3 +283,44 @@ def _letter(publisher: str, item: Rejected) -> NewDeadLetter:
     reason = str(EventRejected(item.violations))[:2000]
     violations = msgspec.json.encode([list(violation_parts(one)) for one in item.violations[:100]])
     return NewDeadLetter("event", publisher, reason, violations, item.body)
+
+
+INGEST = "ingest"
+
+
+def start_ingest_query(
+    incoming: DataFrame,
+    store: str,
+    checkpoint: str,
+    *,
+    name: str,
+    meter: Meter,
+    wait_for_schema_seconds: float = 0.0,
+    until_idle: bool = False,
+    operators: str | None = None,
+    programs: str | None = None,
+) -> StreamingQuery:
+    """Start storing what a source of ingest.py brings; offers among it may call operators, and programs of a file."""
+    offers = OfferAdmission(ProgramsFile(programs), open_registry(operators))
+
+    def store_events(rows: DataFrame, batch: int) -> None:
+        reach("pipeline.after-offsets")
+        started = time.perf_counter()
+        events = incoming_of(rows.toArrow())
+        reach("pipeline.before-sink")
+        done = ingest(open_store(store), name, events, wait_for_schema_seconds=wait_for_schema_seconds, offers=offers)
+        reach("pipeline.after-sink")
+        meter.record(BatchReport(INGEST, batch, 0, 0, done.dead_letters, time.perf_counter() - started))
+
+    writer = incoming.writeStream.queryName(INGEST).foreachBatch(store_events).option("checkpointLocation", checkpoint)
+    return (writer.trigger(availableNow=True) if until_idle else writer).start()
+
+
+def incoming_of(rows: pa.Table) -> list[IncomingEvent]:
+    """Return rows of ingest.py as events with their keys, in the order of these."""
+    places, bodies, ids, versions = (
+        rows.column(name).to_pylist() for name in ("place", "body", "event_id", "schema_version")
+    )
+    derived = occurrence_keys(places, bodies)
+    keys = [key if id is None else f"id:{id}"[:200] for id, key in zip(ids, derived, strict=True)]
+    return [IncomingEvent(*row) for row in zip(keys, bodies, versions, strict=True)]

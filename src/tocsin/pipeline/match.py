@@ -1,7 +1,8 @@
 """match(events, subscriptions, ...): DataFrame in, DataFrame out, the same on batch and streaming DataFrames.
 
 One mapInArrow: each batch of some thousands of rows is admitted, coded and matched as columns, against an index that
-the worker process keeps open. See docs/spark.md for the tutorial.
+the worker process keeps open. validate(events, schema) gives the good events and the dead letters with their reasons, in
+one pass. See docs/spark.md for the tutorial.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, ParamSpec
+from typing import TYPE_CHECKING, Literal, NamedTuple, ParamSpec
 
 from tocsin.errors import NotSupported, SchemaError
-from tocsin.pipeline.given_subscriptions import reference_of
-from tocsin.pipeline.layout import Layout, choose_layout, numbered_columns, quoted, transported
+from tocsin.pipeline.given_subscriptions import named_operators, named_programs, reference_of
 from tocsin.pipeline.match_batches import (
     BATCH_TIME,
+    INVALID,
     MATCHES,
     ROW,
     SHARD,
@@ -27,9 +28,20 @@ from tocsin.pipeline.match_batches import (
     Invalid,
     MatchBatches,
     Output,
+    ValidateBatches,
 )
 from tocsin.pipeline.open_index import IndexReference
-from tocsin.pipeline.partitioning import DEFAULT_WORKER_BYTES, How, Partitioning, choose_partitioning
+from tocsin.pipeline.plan import (
+    DEFAULT_WORKER_BYTES,
+    How,
+    Layout,
+    Partitioning,
+    choose_layout,
+    choose_partitioning,
+    numbered_columns,
+    quoted,
+    transported,
+)
 from tocsin.pipeline.subscription_folder import read_manifest
 from tocsin.schema import Schema
 from tocsin.schema.files import dumps, load
@@ -37,6 +49,7 @@ from tocsin.schema.files import dumps, load
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+
 
 _EXPLANATION = "_tocsin_partitioning"
 _P = ParamSpec("_P")
@@ -100,7 +113,7 @@ def prepare_match(
         invalid: What to do with a row that is no event by the schema: "drop" it, "keep" it with the reason in the
             column `invalid`, or "fail".
         operators: Those that subscriptions and rules may call, by name: "installed", a settings file, or
-            "package.module:function" (operators/registries.py). They must be pure.
+            "package.module:function" (operators/registry.py). They must be pure.
         programs: The file of those that offers may call (offers/program_files.py): one that all workers see.
         bad_subscriptions: "fail", or "skip" those that are wrong: no subscription, or one whose id is null or came before.
         folder: Where to write the segments of a DataFrame's subscriptions: a place that all workers see. It then holds
@@ -235,3 +248,51 @@ def _gathered(matched: DataFrame, output: Output, partitioning: Partitioning) ->
     kept = [functions.first(quoted(name)).alias(name) for name in output.kept]
     told = [functions.max(name).alias(name) for name in beside]  # by one shard at most
     return matched.groupBy(ROW).agg(*kept, together.alias(found), *told).drop(ROW)
+
+
+class Validated(NamedTuple):
+    """The rows that are events, the rows that are not (with `invalid`, why), and both in one DataFrame.
+
+    `good` and `dead_letters` are filters over `judged`. Write `judged` once and filter what was written, or cache it,
+    where the events should be read once only; on a stream, `judged` feeds one foreachBatch that does so.
+    """
+
+    good: DataFrame
+    dead_letters: DataFrame
+    judged: DataFrame
+
+
+def validate(
+    events: DataFrame,
+    schema: Schema | str | Path,
+    *,
+    event_columns: Sequence[str] | None = None,
+    event_json: str | None = None,
+    operators: str | Path | None = None,
+    programs: str | Path | None = None,
+) -> Validated:
+    """Return the rows that the schema admits, and the others with the reason in the column `invalid`.
+
+    Offers may call operators and programs, which go by name, as match() has it.
+
+    Every column is of the event, and a column that the schema does not know makes events invalid that bind it, unless
+    `event_columns` or `event_json` say which are.
+    """
+    from pyspark.sql import functions
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    known = load(schema) if isinstance(schema, str | Path) else schema
+    layout = choose_layout(events, known, whole=event_json, columns=event_columns, every=True)
+    have = dict(zip(layout.names, transported(events, layout), strict=True))
+    renamed = {name for name in layout.names if events.schema[name].dataType.typeName() == "variant"}
+    prepared = events.select(*(have.get(name, events[quoted(name)]) for name in events.columns))
+    kept = tuple(events.columns)
+    fields = [StructField(name, prepared.schema[name].dataType, True) for name in kept]
+    out = StructType([*fields, StructField(INVALID, StringType(), True)])
+    judged = numbered_columns(prepared).mapInArrow(
+        ValidateBatches(dumps(known, "json"), layout, kept, named_operators(operators), named_programs(programs)), out
+    )
+    for name in renamed:  # VARIANT went to the workers as JSON text
+        judged = judged.withColumn(name, functions.parse_json(quoted(name)))
+    is_dead = functions.col(INVALID).isNotNull()
+    return Validated(judged.filter(~is_dead).drop(INVALID), judged.filter(is_dead), judged)

@@ -14,15 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.errors import EventRejected, TocsinError
-from tocsin.matching.inquiry import Inquiry
+from tocsin.matching.engine import Inquiry
 from tocsin.offers.analysis import Analysis
 from tocsin.offers.program_files import open_programs
-from tocsin.operators.registries import open_registry
+from tocsin.operators.registry import open_registry
 from tocsin.pipeline.admission import Admission, admit_batch
-from tocsin.pipeline.layout import Layout
-from tocsin.pipeline.match_lists import MatchLists
-from tocsin.pipeline.open_index import IndexReference, OpenIndex, open_index
-from tocsin.pipeline.pair_details import BINDINGS, COMPUTED, PairDetails
+from tocsin.pipeline.match_lists import BINDINGS, COMPUTED, MatchLists, PairDetails
+from tocsin.pipeline.open_index import IndexReference, OpenIndex, PairReasons, open_index
+from tocsin.pipeline.plan import Layout
 from tocsin.schema import Event, Schema
 from tocsin.schema.arrow import events_from_arrow
 from tocsin.schema.files import loads
@@ -330,8 +329,6 @@ class MatchBatches:
     def _explained(
         self, index: OpenIndex, lists: MatchLists, parents: list[int], events: dict[int, Event]
     ) -> dict[str, list[str | None]]:
-        from tocsin.pipeline.pair_reasons import PairReasons
-
         found = PairReasons(index).explain_all(zip(lists.ids.tolist(), (events[at] for at in parents), strict=True))
         columns: dict[str, list[str | None]] = {}
         if self.output.conjunction:

@@ -1,26 +1,51 @@
-"""MatchFile: a Parquet file with a row an event: the list of subscriptions that it satisfies, and what is kept of it.
+"""write_matches(events, subscriptions, path, ...): lists of matches to Parquet, written by the workers themselves.
 
-Lists are written by list_chunk.py. Everything else, the schema included, is what Arrow writes: each row group is given to
-it with empty lists, and what it makes of the other columns is copied into this file, with the places put right. The list
-is the first column, since it is written first, and Spark takes a row group to begin with its first column.
+An event may match thousands of subscriptions, and sending all their ids through the JVM costs more than finding them.
+So each task writes its own Parquet file into a staging folder, under a name of its own, and sends Spark only the name and
+the counts. The driver takes the files that Spark's successful tasks named, moves them into place, and writes _SUCCESS
+last; what failed or repeated tasks left behind is removed. Readers see a plain Parquet folder.
+
+A MatchFile has a row an event: its list (list_chunk.py), and what is kept of it. Everything but the lists, the schema
+included, is what Arrow writes: each row group is given to it with empty lists, and what it makes of the other columns is
+copied into this file, with the places put right. The list is the first column, since it is written first, and Spark takes
+a row group to begin with its first column.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tocsin import __version__
-from tocsin.pipeline import thrift_compact
-from tocsin.pipeline.list_chunk import BlockFile, IdDictionary, ListChunk, PageBuffers
+from tocsin.errors import FileError
+from tocsin.pipeline.list_chunk import (
+    BlockFile,
+    IdDictionary,
+    Kind,
+    ListChunk,
+    PageBuffers,
+    Struct,
+    binary,
+    dump_struct,
+    i64,
+    list_of,
+    load_struct,
+    structure,
+)
+from tocsin.pipeline.match import prepare_match
+from tocsin.pipeline.match_batches import SUBSCRIPTIONS, MatchBatches
 from tocsin.pipeline.match_lists import MatchLists
-from tocsin.pipeline.thrift_compact import Kind, Struct, binary, i64, list_of, structure
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame
+
 
 MAGIC = b"PAR1"
 GROUP_BYTES = 128 << 20  # of lists, from which on a row group ends
@@ -49,7 +74,7 @@ class MatchFile:
         self._groups: list[Struct] = []
         self.rows = self.matches = 0
         self._footer: Struct = {}
-        self._group: _Group | None = None
+        self._group: _RowGroup | None = None
 
     def add(self, kept: pa.RecordBatch, parts: Iterable[MatchLists], dictionary: IdDictionary | None) -> None:
         """Add rows: what is kept of them, and their lists, in stretches, the arrays of which may be used again.
@@ -63,7 +88,7 @@ class MatchFile:
             if self._group is None:
                 if not self._file.position:
                     self._file.write(MAGIC)
-                self._group = _Group(self._file, self._buffers, dictionary)
+                self._group = _RowGroup(self._file, self._buffers, dictionary)
             row += len(lists)
             self._group.add(lists, kept.num_rows - row)
             self.matches += len(lists.codes)
@@ -79,7 +104,7 @@ class MatchFile:
         """End the file: with a footer, if it has rows."""
         self._end_group()
         if self._groups:
-            footer = thrift_compact.dumps({
+            footer = dump_struct({
                 **self._footer,
                 NUM_ROWS: i64(self.rows),
                 ROW_GROUPS: list_of(Kind.STRUCT, self._groups),
@@ -124,7 +149,7 @@ class MatchFile:
         return {CHUNK_FILE_OFFSET: i64(0), META_DATA: structure({**metadata, **here})}
 
 
-class _Group:
+class _RowGroup:
     """The row group that is being written."""
 
     def __init__(self, file: BlockFile, buffers: PageBuffers, dictionary: IdDictionary | None) -> None:
@@ -196,7 +221,7 @@ class _WrittenByArrow:
     def __init__(self, content: Any) -> None:
         self.content = memoryview(content)
         size = int.from_bytes(self.content[-8:-4], "little")
-        self.footer = thrift_compact.loads(bytes(self.content[-8 - size : -8]))
+        self.footer = load_struct(bytes(self.content[-8 - size : -8]))
         (group,) = self.footer[ROW_GROUPS][1][1]
         self.columns: list[Struct] = group[COLUMNS][1][1]
 
@@ -208,3 +233,68 @@ def _written_by_arrow(table: pa.Table) -> _WrittenByArrow:
     sink = pa.BufferOutputStream()
     parquet.write_table(table, sink, row_group_size=max(1, table.num_rows))
     return _WrittenByArrow(sink.getvalue())
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was written."""
+
+    path: str
+    files: int
+    events: int
+    matches: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteMatches:
+    """Writes the matches of a task's batches to one file; yields its name and counts."""
+
+    match: MatchBatches
+    staging: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        name = f"part-{uuid.uuid4().hex}.parquet"
+        place = Path(self.staging) / name
+        file = MatchFile(place, SUBSCRIPTIONS)
+        try:
+            for kept, parts, dictionary in self.match.rows_and_lists(batches):
+                file.add(kept, parts, dictionary)
+            file.close()
+        except BaseException:
+            file.abandon()
+            place.unlink()
+            raise
+        if file.rows:
+            counts = {"events": [file.rows], "matches": [file.matches]}
+            yield pa.RecordBatch.from_pydict({"file": [name], **counts})
+
+
+def write_matches(events: DataFrame, subscriptions: Any, path: str | Path, **options: Any) -> Written:
+    """Write one row an event to a new folder of Parquet files: the list of subscriptions that it satisfies, what is kept.
+
+    Options are match()'s, but for `output` and `how`. The folder must be one that all workers see.
+    """
+    target = Path(path)
+    if target.exists():
+        raise FileError(str(target), "it exists already")
+    staging = target.with_name(f"{target.name}.{uuid.uuid4().hex[:8]}.staging")
+    staging.mkdir(parents=True)
+    try:
+        prepared = prepare_match(events, subscriptions, output="lists", how="events", **options)
+        matching = replace(prepared.function, index=replace(prepared.function.index, numbered=True))
+        function = WriteMatches(matching, str(staging))
+        found = prepared.events.mapInArrow(function, "file string, events long, matches long").collect()
+        for row in found:
+            (staging / row.file).rename(staging / f"committed-{row.file}")
+        for left in staging.glob("part-*"):
+            left.unlink()
+        for committed in staging.iterdir():
+            committed.rename(staging / committed.name.removeprefix("committed-"))
+        (staging / "_SUCCESS").touch()
+        staging.rename(target)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+    return Written(str(target), len(found), sum(row.events for row in found), sum(row.matches for row in found))

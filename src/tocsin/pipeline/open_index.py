@@ -8,9 +8,11 @@ each process once, from their names.
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,16 +20,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tocsin.compile.ids import Ids, TextIds
-from tocsin.errors import FileError, NotSupported, UnknownSubscription
+from tocsin.errors import FileError, NotSupported, TocsinError, UnknownSubscription
 from tocsin.index.encode import EventColumns, EventObjects, EventSource
 from tocsin.index.index_folder import Manifest
-from tocsin.matching.columnar.matches import Matches, in_sequence
-from tocsin.matching.columnar.tier_ids import TierIds
-from tocsin.matching.inquiry import Inquiry
+from tocsin.language import BoundSubscription, bind, explain
+from tocsin.language.documents import decode, from_document
+from tocsin.language.explain import Outcome
+from tocsin.matching.columnar.matches import Matches, TierIds, in_sequence
+from tocsin.matching.engine import Inquiry
 from tocsin.matching.matcher import Matcher
 from tocsin.offers.program_files import ProgramsFile
-from tocsin.operators.registries import open_registry
-from tocsin.operators.registry import Registry
+from tocsin.operators.registry import Registry, open_registry
 from tocsin.pipeline.list_chunk import IdDictionary
 from tocsin.pipeline.match_lists import Longs, MatchLists
 from tocsin.pipeline.subscription_folder import find_document, folder_at
@@ -44,7 +47,7 @@ class IndexReference:
     `version` pins a folder's version, so that a retried task gives the same rows. With `follow` the time of a micro-batch
     says which version is meant. With `shards`, a task is asked for one of them, and opens only its segments. `numbered`
     asks for numbers in the index's dictionary in place of ids, where it has one. `operators` and `programs` name those
-    that subscriptions and offers may call (operators/registries.py, offers/program_files.py).
+    that subscriptions and offers may call (operators/registry.py, offers/program_files.py).
     """
 
     place: str
@@ -132,7 +135,7 @@ def open_index(reference: IndexReference, shard: int | None = None, time_us: int
 
 def _new_index(reference: IndexReference, shard: int | None) -> OpenIndex:
     if reference.kind == "store":
-        from tocsin.pipeline.store_index import StoreIndex
+        from tocsin.pipeline.followers import StoreIndex
 
         return StoreIndex(reference.place, operators=reference.operators, programs=reference.programs)
     return FolderIndex(
@@ -262,3 +265,45 @@ class FolderIndex(OpenIndex):
 
 def _lists_of(found: Matches) -> MatchLists:
     return MatchLists(found.offset, found.codes, None if found.dictionary is None else found.dictionary.arrow)
+
+
+# --- why pairs match ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PairReason:
+    """Why one pair matched: the conjunction as text, the explanation as JSON."""
+
+    conjunction: str
+    reasons: str
+
+
+class PairReasons:
+    """Explains pairs of one index, by the definition (language/explain.py): a thousand times slower than matching."""
+
+    def __init__(self, index: OpenIndex) -> None:
+        self._index = index
+        self._bound = functools.lru_cache(maxsize=10_000)(self._bind)
+
+    def explain_all(self, pairs: Iterable[tuple[Any, Event]]) -> list[PairReason]:
+        """Return the reason of each (subscription id, event)."""
+        return [self._explain(id, event) for id, event in pairs]
+
+    def _explain(self, id: Any, event: Event) -> PairReason:
+        explanation = explain(self._bound(id), event, self._index.operators)
+        if not explanation.matched:
+            raise TocsinError(f"subscription {id} was found to match, and the definition says it does not")
+        return PairReason(" and ".join(_held(explanation.root)) or "always", json.dumps(explanation.as_json()))
+
+    def _bind(self, id: Any) -> BoundSubscription:
+        _, tree = from_document(decode(self._index.document(id)))
+        return bind(tree, self._index.schema, operators=self._index.operators)
+
+
+def _held(outcome: Outcome) -> list[str]:
+    """Return the predicates of the first alternative that held."""
+    if outcome.condition == "and" and outcome.attribute is None:
+        return [condition for part in outcome.parts for condition in _held(part)]
+    if outcome.condition == "or" and outcome.attribute is None:
+        return next((_held(part) for part in outcome.parts if part.held), [])
+    return [outcome.condition]

@@ -1,42 +1,109 @@
 """The running pipeline: source -> validate -> match as of seq -> notifications, dead letters, metrics.
 
     store source, store sink     one query: log_query.py
-    files or Kafka, store sink   two: ingest_query.py into the log, log_query.py from there
+    files or Kafka, store sink   two: ingest.py into the log, log_query.py from there
     store source, other sinks    the log's matches as rows, written by Spark's own sinks
     files or Kafka, other sinks  match() against the subscriptions as they are when a task begins
     archive                      one query more: the log into Parquet, by date
 
-All of them are Structured Streaming queries with a checkpoint each, in one folder. `tocsin pipeline run` is this module
-with a command line (cli/pipeline.py).
+All of them are Structured Streaming queries with a checkpoint each, in one folder, which is claimed for the pipeline: the
+store remembers that a pipeline of a name has run, and the folder carries an id that the store knows too. Where it is gone,
+or is another's, that is said: the store's own marks (matched_through, idempotency keys) keep anything from being stored
+twice, but a source from outside would be read again from its start. `tocsin pipeline run` is this module with a command
+line (cli/pipeline.py).
 """
 
 from __future__ import annotations
 
+import json
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tocsin.errors import NotSupported, SchemaError, TocsinError
+from tocsin.errors import NotSupported, SchemaError, StoreError, TocsinError
 from tocsin.offers.program_files import open_programs
-from tocsin.pipeline.checkpoints import claim_checkpoint
-from tocsin.pipeline.followers import save_for_workers
-from tocsin.pipeline.ingest_query import start_ingest_query
+from tocsin.pipeline.followers import open_store, save_for_workers
+from tocsin.pipeline.ingest import FileSource, KafkaSource, read_files, read_kafka, start_ingest_query
 from tocsin.pipeline.log_query import LogQuery, match_log, read_log, start_log_query
 from tocsin.pipeline.match import match
 from tocsin.pipeline.meter import Meter
-from tocsin.pipeline.notification_rows import notifications_of
-from tocsin.pipeline.sources import FileSource, KafkaSource, read_files, read_kafka
-from tocsin.pipeline.stores import open_store
+from tocsin.pipeline.stored_matching import notifications_of
 from tocsin.schema import Schema
 from tocsin.store import Store, schema_history
+from tocsin.store.letters import read_progress, set_progress
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+HOLDS_NOTHING_BACK = 2**62  # as a progress: retention need not wait for a mere mark
+_MARK = "tocsin.json"
+
+
+class CheckpointLost(StoreError):
+    """The pipeline has run before, and this checkpoint does not know of it."""
+
+    def __init__(self, name: str, folder: str, what: str) -> None:
+        self.name, self.folder = name, folder
+        super().__init__(
+            f"the pipeline {name!r} has run before, and its checkpoint {folder} {what}. Give it the right one; or, if it "
+            "is lost, go on with --accept-lost-checkpoint: the source is then read from its start, and what the store "
+            "has already is not stored again as long as its idempotency keys are kept"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint that may be used; `note` says what was noticed, if anything."""
+
+    folder: str
+    note: str | None = None
+
+
+def claim_checkpoint(store: Store, name: str, folder: str, *, source_is_store: bool, accept_lost: bool) -> Checkpoint:
+    """Return the checkpoint for a pipeline, marked as its own; raises CheckpointLost.
+
+    Where the source is the store itself a lost checkpoint does no harm, since the store knows what it has matched:
+    that is only noted.
+    """
+    with store.read() as connection:
+        marks = {
+            key: through for key, through in read_progress(connection).items() if key.startswith(f"pipeline:{name}:")
+        }
+    path = Path(folder)
+    mark = _read_mark(path)
+    known = {key.rsplit(":", 1)[1] for key in marks}
+    note = None
+    if known and mark not in known:
+        what = "is empty" if mark is None else "is another pipeline's"
+        if source_is_store:
+            note = f"the checkpoint {folder} {what}; going on from what the store has matched"
+        elif accept_lost:
+            note = f"the checkpoint {folder} {what}; reading the source from its start"
+        else:
+            raise CheckpointLost(name, folder, what)
+    if mark is None:
+        mark = uuid.uuid4().hex[:12]
+        path.mkdir(parents=True, exist_ok=True)
+        (path / _MARK).write_text(json.dumps({"pipeline": name, "id": mark}) + "\n", encoding="utf-8")
+    if mark not in known:
+        with store.write() as transaction:
+            set_progress(transaction, f"pipeline:{name}:{mark}", HOLDS_NOTHING_BACK)
+    return Checkpoint(folder, note)
+
+
+def _read_mark(path: Path) -> str | None:
+    try:
+        return str(json.loads((path / _MARK).read_text(encoding="utf-8"))["id"])
+    except FileNotFoundError:
+        return None
+
 
 SinkKind = Literal["store", "kafka", "parquet", "jsonl", "console"]
 POLL_SECONDS = 0.2
@@ -71,7 +138,7 @@ class PipelineSettings:
     accept_lost_checkpoint: bool = False
     engine: str = "columnar"
     index: str | None = None  # the folder of the store's index; by default beside the store, if that is a file
-    operators: str | None = None  # those that subscriptions may call: see operators/registries.py
+    operators: str | None = None  # those that subscriptions may call: see operators/registry.py
     programs: str | None = None  # those that offers may call: a file that all workers see
 
 
@@ -280,6 +347,3 @@ def _to_sink(rows: DataFrame, sink: Sink) -> DataStreamWriter:
         .option("kafka.bootstrap.servers", servers)
         .option("topic", topic.strip())
     )
-
-
-__all__ = ["Pipeline", "PipelineFailed", "PipelineSettings", "Sink", "prepare_store"]

@@ -1,4 +1,4 @@
-"""The store's event log as a streaming source: `spark.readStream.format("tocsin_store")`.
+"""The store's event log as a streaming source, and its matches as another.
 
     spark.dataSource.register(StoreEventSource)
     spark.readStream.format("tocsin_store").option("store", "tocsin.db").load()
@@ -6,6 +6,10 @@
 An offset is a seq: everything up to it has been read. Because transactions commit in the order of their seqs, what the
 log shows up to a seq never changes, so a replayed batch reads the same rows. Workers read their ranges of seqs from the
 database themselves; nothing passes through the driver.
+
+StoreMatchSource matches what it reads in the same process. Reading and matching as two steps would be two Python processes
+for each task, with every event sent through the JVM between them. Used by log_query.py, for the store as a sink; other
+sinks want a row an event (stored_matching.py).
 """
 
 from __future__ import annotations
@@ -19,12 +23,14 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 from sqlalchemy import func, select
 
-from tocsin.pipeline.stores import open_store
+from tocsin.pipeline.followers import open_store
+from tocsin.pipeline.stored_matching import BLOCKS, BlocksStored
 from tocsin.store.events import read_events
 from tocsin.store.tables import events
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 FORMAT = "tocsin_store"
 ROWS_AT_ONCE = 5_000
@@ -139,3 +145,38 @@ def _batch(batch_after: int, found: list[Any]) -> pa.RecordBatch:
         ],
         names=SCHEMA.names,
     )
+
+
+MATCHES_FORMAT = "tocsin_store_matches"
+
+
+class StoreMatchSource(StoreEventSource):
+    """The matches of the log, as BlocksStored gives them. Options as the log's, and those of BlocksStored."""
+
+    @classmethod
+    def name(cls) -> str:
+        return MATCHES_FORMAT
+
+    def schema(self) -> str:  # type: ignore[override]  # Spark takes a schema as text too
+        return BLOCKS
+
+    def streamReader(self, schema: object) -> StoreMatchReader:  # noqa: N802
+        del schema
+        return StoreMatchReader(self.options)
+
+
+class StoreMatchReader(StoreEventReader):
+    """Reads the log range by range, and matches what it reads."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(options)
+        self._match = BlocksStored(
+            self._store,
+            options.get("engine", "columnar"),
+            options.get("index"),
+            options.get("operators"),
+            options.get("programs"),
+        )
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._match(super().read(partition))

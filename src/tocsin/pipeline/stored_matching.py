@@ -4,6 +4,12 @@ MatchStored gives one row an event: its seq, the subscriptions that it reaches w
 letter; for sinks other than the store. BlocksStored gives one row a stretch of events, with their matches as the store
 keeps them: the JVM carries them to the driver as bytes, instead of number by number. What subscriptions are told beside
 events (values of variables, and of what offers compute) goes along in the store's form.
+
+NotificationRows make rows of matches for those other sinks: Kafka, Parquet, JSON lines, the console. Their ids are those
+of the store: a hash of event and subscription, the same on every retry, so that a reader of an at-least-once sink (Kafka)
+can leave out what it has. Where the event is an offer, `event` has the values that were computed for this subscription,
+and `computed` names them. Where the subscription has variables, `bindings` has the values that satisfied it, as a JSON
+array of objects.
 """
 
 from __future__ import annotations
@@ -16,16 +22,20 @@ import msgspec
 import numpy as np
 
 from tocsin.broker.admission import admit_stored
+from tocsin.broker.cursors import id_text
 from tocsin.broker.outcomes import Outcome
 from tocsin.errors import TocsinError
-from tocsin.pipeline.crash import reach
 from tocsin.pipeline.followers import Follower, follower_of
 from tocsin.schema import Event
 from tocsin.store.letters import unmatched
-from tocsin.store.notifications import Matches, encode_blocks
+from tocsin.store.notifications import Matches, encode_blocks, notification_id
+from tocsin.store.offers import NOTHING_BESIDE, Beside, ValueBlock, decode_values
+from tocsin.store.transaction import reach
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame
+
 
 OUTPUT = (
     "after_seq long, seq long, event_id binary, arrival_us long, subscriptions array<long>, owners array<long>, "
@@ -48,7 +58,7 @@ class MatchStored:
     engine: str = "columnar"
     index: str | None = None  # the folder of the store's index, where it is not beside it
     with_body: bool = False  # a dead letter always carries its body
-    operators: str | None = None  # those that subscriptions may call: see operators/registries.py
+    operators: str | None = None  # those that subscriptions may call: see operators/registry.py
     programs: str | None = None  # those that offers may call: a file, see offers/program_files.py
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -203,3 +213,77 @@ def _match_some(
     return follower.outcomes(
         [seqs[at] for at in chosen], [arrivals[at] for at in chosen], [events[at] for at in chosen]
     )
+
+
+NOTIFICATIONS = (
+    "id string, seq long, event_id string, subscription long, owner long, arrival timestamp, event string, "
+    "computed array<string>, bindings string"
+)
+NOTIFICATIONS_AT_ONCE = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationRows:
+    """Maps stored_matching.py's rows, an event each, to notifications, a match each."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+        from pyarrow import compute
+
+        for batch in batches:
+            parents = compute.list_parent_indices(batch.column("subscriptions"))
+            subscriptions = compute.list_flatten(batch.column("subscriptions"))
+            owners = compute.list_flatten(batch.column("owners"))
+            for start in range(0, len(parents), NOTIFICATIONS_AT_ONCE):
+                part = slice(start, start + NOTIFICATIONS_AT_ONCE)
+                rows = batch.take(parents[part])
+                events, chosen = rows.column("event_id").to_pylist(), subscriptions[part]
+                ids = [notification_id(event, id) for event, id in zip(events, chosen.to_pylist(), strict=True)]
+                bodies, computed, bindings = _told(rows, chosen)
+                yield pa.RecordBatch.from_pydict(
+                    {
+                        "id": pa.array([id_text(id) for id in ids]),
+                        "seq": rows.column("seq"),
+                        "event_id": pa.array([id_text(event) for event in events]),
+                        "subscription": chosen,
+                        "owner": owners[part],
+                        "arrival": rows.column("arrival_us").cast(pa.timestamp("us", "UTC")),
+                        "event": bodies,
+                        "computed": computed,
+                        "bindings": bindings,
+                    }
+                )
+
+
+def _told(rows: pa.RecordBatch, subscriptions: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """Return the events as the subscriptions are told them, which attributes were computed, and the values of variables."""
+    import pyarrow as pa
+
+    bodies, blocks = rows.column("body"), rows.column("values")
+    names: list[list[str]] = [[] for _ in range(rows.num_rows)]
+    bindings: list[str | None] = [None] * rows.num_rows
+    if blocks.null_count < rows.num_rows:
+        bodies = bodies.to_pylist()
+        read: dict[int, dict[int, Beside]] = {}  # by seq and subscription
+        told = zip(rows.column("seq").to_pylist(), subscriptions.to_pylist(), blocks.to_pylist(), strict=True)
+        for at, (seq, subscription, packed) in enumerate(told):
+            if packed is None:
+                continue
+            if seq not in read:
+                read[seq] = {id: beside for block in _decode_blocks(packed) for id, beside in decode_values(block.body)}
+            beside = read[seq].get(subscription, NOTHING_BESIDE)
+            if beside.values:
+                bodies[at] = msgspec.json.encode(msgspec.json.decode(bodies[at]) | beside.values).decode()
+                names[at] = list(beside.values)
+            if beside.bindings:
+                bindings[at] = msgspec.json.encode(beside.bindings).decode()
+        bodies = pa.array(bodies, pa.string())
+    return bodies, pa.array(names, pa.list_(pa.string())), pa.array(bindings, pa.string())
+
+
+_decode_blocks = msgspec.msgpack.Decoder(list[ValueBlock]).decode
+
+
+def notifications_of(matches: DataFrame) -> DataFrame:
+    """Return the notifications of a streaming DataFrame of matches (log_query.match_log, with bodies)."""
+    return matches.mapInArrow(NotificationRows(), NOTIFICATIONS)

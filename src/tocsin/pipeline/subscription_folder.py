@@ -20,7 +20,7 @@ from tocsin.compile.bulk import BulkLoad, load_bulk
 from tocsin.compile.ids import Ids, TextIds, id_at, ids_of
 from tocsin.compile.table import ConjunctionTable
 from tocsin.errors import DuplicateSubscription, FileError, ParseError, SchemaError, TocsinError
-from tocsin.index.id_places import IdPlaces
+from tocsin.index.coder import IdPlaces
 from tocsin.index.index_folder import IndexFolder, Manifest
 from tocsin.index.subscription_index import SubscriptionIndex
 from tocsin.language.documents import BadLine, decode

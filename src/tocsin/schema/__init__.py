@@ -12,12 +12,11 @@ from tocsin.schema.domain import (
     TimeDomain,
     Value,
 )
-from tocsin.schema.enumeration import EnumeratedDomain
 from tocsin.schema.event import Event
+from tocsin.schema.event_type import EVENT_TYPE, EventType, TypeAttribute, Union, View, ViewAttribute
 from tocsin.schema.files import dumps, load, loads, save
-from tocsin.schema.hierarchy import HierarchicalDomain
-from tocsin.schema.schema import EVENT_TYPE, EventType, Schema, TypeAttribute, View, ViewAttribute
-from tocsin.schema.union import Union
+from tocsin.schema.finite_domains import EnumeratedDomain, HierarchicalDomain
+from tocsin.schema.schema import Schema
 
 __all__ = [
     "EVENT_TYPE",

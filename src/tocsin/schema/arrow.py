@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 from tocsin.errors import BadDefinition, BadValue, UnknownAttribute
 from tocsin.schema.domain import Domain, NumericDomain, TimeDomain, Value
-from tocsin.schema.enumeration import EnumeratedDomain
 from tocsin.schema.event import Event
-from tocsin.schema.hierarchy import HierarchicalDomain
-from tocsin.schema.schema import EVENT_TYPE, Schema, View, ViewAttribute
+from tocsin.schema.event_type import EVENT_TYPE, View, ViewAttribute
+from tocsin.schema.finite_domains import EnumeratedDomain, HierarchicalDomain
+from tocsin.schema.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import msgspec
 
 from tocsin.schema.domain import Domain
-from tocsin.schema.hierarchy import HierarchicalDomain
+from tocsin.schema.finite_domains import HierarchicalDomain
 from tocsin.schema.schema import Schema
 
 REDUNDANT_DOMAINS = "redundant domains"

@@ -37,10 +37,9 @@ import msgspec
 
 from tocsin.errors import BadDefinition, SchemaError, did_you_mean, nearest, repeated, shown
 from tocsin.schema.domain import BooleanDomain, Domain, NumericDomain, PointDomain, TextDomain, TimeDomain
-from tocsin.schema.enumeration import EnumeratedDomain
-from tocsin.schema.hierarchy import HierarchicalDomain
-from tocsin.schema.schema import EventType, Schema, TypeAttribute
-from tocsin.schema.union import Union
+from tocsin.schema.event_type import EventType, TypeAttribute, Union
+from tocsin.schema.finite_domains import EnumeratedDomain, HierarchicalDomain
+from tocsin.schema.schema import Schema
 
 Document = dict[str, Any]
 

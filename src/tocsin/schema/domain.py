@@ -13,7 +13,7 @@ are equal when their keys are, and one is less than another when its key is, whe
     time           aware datetime in UTC     microseconds since 1970
     point          (latitude, longitude)     the pair; not ordered
 
-The kinds with a structure of their own are in hierarchy.py and enumeration.py; this module has the common part and
+The kinds with a structure of their own are in finite_domains.py and finite_domains.py; this module has the common part and
 the plain ones.
 """
 

@@ -6,20 +6,29 @@ it binds nothing else (rule 3).
 
 Raw events are JSON-like. Nested objects flatten to dotted names, arrays give several values, null or an empty array
 means that the attribute is not bound. Where the schema has just one event type, an event need not name it.
+
+The short way for plain events: flat objects whose values are canonical as they come.
+
+Most events are such, and `schema/event.py`, which finds every violation of an event, takes its time. Here an event
+costs a function call per attribute; whatever is not plainly right is left to the long way, which decides. So this
+module never rejects, and what it admits is what the long way admits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tocsin.errors import BadValue, EventRejected, Violation, did_you_mean, nearest, shown
-from tocsin.schema.domain import Key, Value
-from tocsin.schema.schema import EVENT_TYPE
+from tocsin.schema.domain import BooleanDomain, Domain, Key, NumericDomain, TextDomain, Value, is_unicode
+from tocsin.schema.event_type import EVENT_TYPE
+from tocsin.schema.finite_domains import EnumeratedDomain, HierarchicalDomain
 
 if TYPE_CHECKING:
-    from tocsin.schema.schema import Schema, View, ViewAttribute
+    from tocsin.schema.event_type import View, ViewAttribute
+    from tocsin.schema.schema import Schema
+
 
 MAX_DEPTH = 32
 MOST_SHOWN = 10  # bad values of one attribute, and guesses at unknown names
@@ -42,7 +51,7 @@ def admit(schema: Schema, raw: object) -> Event:
 
 
 def admit_plain(schema: Schema, raw: object) -> Event | None:
-    """Return the event where it is a plain one (see plain.py), each attribute with the one value that `raw` has for it."""
+    """Return the event where it is a plain one (see event.py), each attribute with the one value that `raw` has for it."""
     if type(raw) is dict and (plain := schema.plain_admission(raw.get(EVENT_TYPE))) is not None:
         values = plain.admit(raw)
         if values is not None:
@@ -51,7 +60,7 @@ def admit_plain(schema: Schema, raw: object) -> Event | None:
 
 
 def admit_thoroughly(schema: Schema, raw: object) -> Event:
-    """Do what `admit` does, for any event, plain or not (see plain.py)."""
+    """Do what `admit` does, for any event, plain or not (see event.py)."""
     violations: list[Violation] = []
     if not isinstance(raw, Mapping):
         raise EventRejected([Violation("not an object", None, f"an event is an object, not {type(raw).__name__}")])
@@ -159,3 +168,77 @@ def _is_list_of_points(value: object) -> bool:
     return isinstance(value, list | tuple | set | frozenset) and all(
         isinstance(inner, list | tuple | Mapping | None) for inner in value
     )
+
+
+# The short way for plain events.
+
+
+Taker = Callable[[Any], Value | None]  # the value if it is canonical, None to have a closer look
+_INT64 = 2**63
+_INFINITY = float("inf")
+
+
+class PlainAdmission:
+    """Admits plain events of one event type."""
+
+    def __init__(self, schema: Schema, event_type: str) -> None:
+        view = schema.view([event_type])
+        self.types = (event_type,)
+        self.takers = {name: taker(entry.domain) for name, entry in view.attributes.items() if name != EVENT_TYPE}
+        self.mandatory = frozenset(view.mandatory) - {EVENT_TYPE}
+
+    def admit(self, raw: dict[str, Any]) -> dict[str, tuple[Value, ...]] | None:
+        """Return the event's values, or None where it needs a closer look."""
+        takers = self.takers
+        values: dict[str, tuple[Value, ...]] = {EVENT_TYPE: self.types}
+        for name, given in raw.items():
+            if name == EVENT_TYPE:
+                continue
+            take = takers.get(name)
+            if take is None or (value := take(given)) is None:
+                return None
+            values[name] = (value,)
+        return values if self.mandatory <= values.keys() else None
+
+
+def taker(domain: Domain) -> Taker:
+    """Return the function that takes a value of the domain if it is canonical as it comes."""
+    match domain:
+        case NumericDomain(type="int" | "float", minimum=None, maximum=None):
+            return _take_int if domain.type == "int" else _take_number
+        case TextDomain(max_length=None):
+            return _take_text
+        case BooleanDomain():
+            return _take_boolean
+        case EnumeratedDomain():
+            members = domain.positions
+        case HierarchicalDomain():
+            members = dict.fromkeys(domain.intervals, 0)
+        case _:
+            return _take_nothing
+    return lambda raw: raw if type(raw) is str and raw in members else None
+
+
+def _take_int(raw: Any) -> int | None:
+    return raw if type(raw) is int and -_INT64 <= raw < _INT64 else None
+
+
+def _take_number(raw: Any) -> int | float | None:
+    if type(raw) is int:
+        return raw if -_INT64 <= raw < _INT64 else None
+    # A whole float is written as an int, and NaN equals nothing: both need a closer look.
+    if type(raw) is float and raw == raw and -_INFINITY < raw < _INFINITY and not raw.is_integer():
+        return raw
+    return None
+
+
+def _take_text(raw: Any) -> str | None:
+    return raw if type(raw) is str and is_unicode(raw) else None
+
+
+def _take_boolean(raw: Any) -> bool | None:
+    return raw if type(raw) is bool else None
+
+
+def _take_nothing(raw: Any) -> None:  # noqa: ARG001
+    return None

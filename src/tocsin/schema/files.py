@@ -6,6 +6,10 @@
 JSON and TOML hold the document of document.py; XML is that of xml/schema_form.py, which is an extra. What is written
 reads back as an equal schema. A file that cannot be read raises FileError, one that does not describe a schema
 BadDefinition; both name the place.
+
+TOML: a writer for the schema's document and nothing else; Python's tomllib reads it back.
+
+Small because the document is: see document.py for its shape, files.py for who calls.
 """
 
 from __future__ import annotations
@@ -14,14 +18,68 @@ import importlib
 import json
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from tocsin.errors import BadDefinition, FileError, SchemaError, did_you_mean, nearest, repeated
-from tocsin.schema.document import from_document, to_document
+from tocsin.schema.document import Document, from_document, key, quoted, to_document
 from tocsin.schema.schema import Schema
-from tocsin.schema.toml import to_toml
+
+_WIDTH = 110
+
+
+def to_toml(document: Document) -> str:
+    """Return the document as TOML."""
+    parts = [f"version = {document['version']}"]
+    for name, domain in document["domains"].items():
+        parts.append(_domain(f"domains.{key(name)}", domain))
+    for section, table in (("attributes", document["attributes"]), *_types(document)):
+        if table or section != "attributes":
+            parts.append("\n".join([f"[{section}]", *(_line(name, value) for name, value in table.items())]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _types(document: Document) -> Iterator[tuple[str, Mapping[str, object]]]:
+    for name, table in document["event_types"].items():
+        yield f"event_types.{key(name)}", table
+    for name, table in document.get("unions", {}).items():
+        yield f"unions.{key(name)}", table
+
+
+def _domain(header: str, domain: Mapping[str, Any]) -> str:
+    lines = [f"[{header}]"]
+    lines += [_line(name, value) for name, value in domain.items() if not isinstance(value, Mapping)]
+    if isinstance(tree := domain.get("tree"), Mapping):
+        # Dotted keys, not a table for each value: these keep the order of the values.
+        lines += ["", f"[{header}.tree]", *(f"{path} = {_value(below)}" for path, below in _branches(tree, ""))]
+    return "\n".join(lines)
+
+
+def _branches(tree: Mapping[str, Any], above: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield dotted key, values below it, for each place of a hierarchy where nothing lies deeper."""
+    for value, below in tree.items():
+        if isinstance(below, Mapping):
+            yield from _branches(below, f"{above}{key(value)}.")
+        else:
+            yield above + key(value), below
+
+
+def _line(name: str, value: object) -> str:
+    line = f"{key(name)} = {_value(value)}"
+    if len(line) <= _WIDTH or not isinstance(value, list | tuple):
+        return line
+    return f"{key(name)} = [\n" + "".join(f"    {_value(item)},\n" for item in value) + "]"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return quoted(value) if isinstance(value, str) else repr(value)
+
+
+# Schema files.
+
 
 Format = Literal["json", "toml", "xml"]
 FORMATS: tuple[Format, ...] = ("json", "toml", "xml")

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from tocsin.errors import BadDefinition, BadValue, EventRejected, shown
 from tocsin.schema.domain import (
@@ -25,9 +26,12 @@ from tocsin.schema.domain import (
     TimeDomain,
     check_member,
 )
-from tocsin.schema.enumeration import EnumeratedDomain
 from tocsin.schema.event import flatten
-from tocsin.schema.schema import EVENT_TYPE, EventType, Schema, TypeAttribute
+from tocsin.schema.event_type import EVENT_TYPE, EventType, TypeAttribute
+from tocsin.schema.finite_domains import EnumeratedDomain
+
+if TYPE_CHECKING:
+    from tocsin.schema.schema import Schema
 
 DEFAULT_TYPE = "event"
 POSITION_NAMES = frozenset({"location", "loc", "position", "pos", "point", "coordinates", "coords", "geo", "latlon"})
@@ -55,6 +59,7 @@ class Proposal:
 
 
 def infer(
+    make: type[Schema],
     events: Iterable[Mapping[str, object]],
     *,
     enumerate_up_to: int = 0,
@@ -62,7 +67,7 @@ def infer(
     mandatory: bool = True,
 ) -> Schema:
     """Return a schema that admits all the samples; raises BadDefinition where there is none, and says why."""
-    proposal = propose(events, enumerate_up_to=enumerate_up_to, integers=integers, mandatory=mandatory)
+    proposal = propose(make, events, enumerate_up_to=enumerate_up_to, integers=integers, mandatory=mandatory)
     if proposal.rejected:
         position, error = proposal.rejected[0]
         reasons = [*proposal.notes, f"sample {position + 1}: {error}"]
@@ -71,6 +76,7 @@ def infer(
 
 
 def propose(
+    make: type[Schema],
     events: Iterable[Mapping[str, object]],
     *,
     enumerate_up_to: int = 0,
@@ -96,7 +102,7 @@ def propose(
         domain_of[name] = domain.name
     notes += [f"{name} never has a value, so it is left out" for name in _never_bound(samples, attributes)]
     types = _event_types(samples, notes, mandatory=mandatory)
-    schema = Schema(domains, domain_of, types)
+    schema = make(domains, domain_of, types)
     return Proposal(schema, tuple(notes), tuple(_rejected(schema, samples)))
 
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from tocsin.schema.domain import Domain, NumericDomain, TextDomain
-from tocsin.schema.enumeration import EnumeratedDomain
-from tocsin.schema.hierarchy import HierarchicalDomain
-from tocsin.schema.schema import EVENT_TYPE, Schema, ViewAttribute
+from tocsin.schema.event_type import EVENT_TYPE, ViewAttribute
+from tocsin.schema.finite_domains import EnumeratedDomain, HierarchicalDomain
+from tocsin.schema.schema import Schema
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _NULL = {"type": "null"}

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from tocsin.errors import (
     AttributeInType,
@@ -22,80 +22,14 @@ from tocsin.errors import (
     UnknownDomain,
     UnknownEventType,
     UnknownUnion,
-    repeated,
 )
 from tocsin.schema.domain import Domain
-from tocsin.schema.enumeration import EnumeratedDomain
-from tocsin.schema.union import Union
-
-if TYPE_CHECKING:
-    from tocsin.schema.event import Event
-    from tocsin.schema.plain import PlainAdmission
+from tocsin.schema.event import Event, PlainAdmission, admit
+from tocsin.schema.event_type import EVENT_TYPE, EventType, TypeAttribute, Union, View, ViewAttribute
+from tocsin.schema.finite_domains import EnumeratedDomain
+from tocsin.schema.infer import Proposal, infer, propose
 
 T = TypeVar("T")
-EVENT_TYPE = "event_type"  # the distinguished attribute; every event has it, and it is multiple
-
-
-@dataclass(frozen=True, slots=True)
-class TypeAttribute:
-    """One triple (attribute, mandatory|optional, unique|multiple) of an event type."""
-
-    attribute: str
-    mandatory: bool = True
-    multiple: bool = False
-
-    def __str__(self) -> str:
-        """The two annotations as the paper writes them: 'mandatory unique', 'optional multiple'."""
-        return f"{'mandatory' if self.mandatory else 'optional'} {'multiple' if self.multiple else 'unique'}"
-
-
-@dataclass(frozen=True, slots=True)
-class EventType:
-    """A named set of attributes, each mandatory or optional, unique or multiple."""
-
-    name: str
-    attributes: tuple[TypeAttribute, ...]
-
-    def __post_init__(self) -> None:
-        if twice := repeated(entry.attribute for entry in self.attributes):
-            raise AttributeInType(self.name, twice[0])
-
-    def get(self, attribute: str) -> TypeAttribute | None:
-        return next((entry for entry in self.attributes if entry.attribute == attribute), None)
-
-
-@dataclass(frozen=True, slots=True)
-class ViewAttribute:
-    """An attribute as a view shows it.
-
-    `ever_multiple` says that some event type of the schema, in the view or not, allows several values: an event may be
-    of that type too.
-    """
-
-    name: str
-    domain: Domain
-    mandatory: bool
-    multiple: bool
-    ever_multiple: bool
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """The merged attributes of several event types: mandatory wins over optional, multiple over unique."""
-
-    event_types: frozenset[str]
-    attributes: Mapping[str, ViewAttribute]
-
-    def __getitem__(self, attribute: str) -> ViewAttribute:
-        try:
-            return self.attributes[attribute]
-        except KeyError:
-            raise UnknownAttribute(attribute, self.attributes) from None
-
-    @property
-    def mandatory(self) -> tuple[str, ...]:
-        """The names of the mandatory attributes, in order."""
-        return tuple(name for name, entry in self.attributes.items() if entry.mandatory)
 
 
 @dataclass(frozen=True)
@@ -265,16 +199,31 @@ class Schema:
     # --- events -------------------------------------------------------------------------------------------------------
 
     @classmethod
-    def infer(cls, events: Iterable[Mapping[str, object]], *, enumerate_up_to: int = 0) -> Schema:
-        """Return a schema that admits all these JSON-like events; tocsin.schema.infer says how, and has more options."""
-        from tocsin.schema.infer import infer
+    def infer(
+        cls,
+        events: Iterable[Mapping[str, object]],
+        *,
+        enumerate_up_to: int = 0,
+        integers: bool = False,
+        mandatory: bool = True,
+    ) -> Schema:
+        """Return a schema that admits all these JSON-like events; schema/infer.py says how."""
+        return infer(cls, events, enumerate_up_to=enumerate_up_to, integers=integers, mandatory=mandatory)
 
-        return infer(events, enumerate_up_to=enumerate_up_to)
+    @classmethod
+    def propose(
+        cls,
+        events: Iterable[Mapping[str, object]],
+        *,
+        enumerate_up_to: int = 0,
+        integers: bool = False,
+        mandatory: bool = True,
+    ) -> Proposal:
+        """Return a schema for these JSON-like events, with what it leaves out."""
+        return propose(cls, events, enumerate_up_to=enumerate_up_to, integers=integers, mandatory=mandatory)
 
     def admit(self, raw: Mapping[str, object]) -> Event:
         """Return the event that `raw` (JSON-like) describes; raises EventRejected with all its violations."""
-        from tocsin.schema.event import admit
-
         return admit(self, raw)
 
     @functools.cached_property
@@ -288,8 +237,6 @@ class Schema:
         if type(event_type) is not str or event_type not in self.event_types:
             return None
         if event_type not in self._plain:
-            from tocsin.schema.plain import PlainAdmission
-
             self._plain[event_type] = PlainAdmission(self, event_type)
         return self._plain[event_type]
 

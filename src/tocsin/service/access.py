@@ -116,7 +116,7 @@ TABLE: dict[tuple[str, str], Rule] = {
     ("GET", "/v1/tokens"): MEMBER,
     ("POST", "/v1/tokens"): MEMBER,
     ("DELETE", "/v1/tokens/{id}"): OWNER,
-    # the thesis's requests; what each of them needs is in xml/principal.py
+    # the thesis's requests; what each of them needs is in xml/replies.py
     ("POST", "/v1/xml"): GUEST,
 }
 

@@ -19,11 +19,19 @@ from typing import Any
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tocsin.service.metrics import Metrics
-from tocsin.service.problems import problem_of, response_of
-from tocsin.service.rates import Standing
-from tocsin.service.refusals import BadRequest, Misdirected, Refusal, TooMuch, TooSlow, WrongMediaType
+from tocsin.service.limits import Standing
+from tocsin.service.problems import (
+    BadRequest,
+    Misdirected,
+    Refusal,
+    TooMuch,
+    TooSlow,
+    WrongMediaType,
+    problem_of,
+    response_of,
+)
 from tocsin.service.settings import ServiceSettings
+from tocsin.service.telemetry import Metrics
 
 log = structlog.get_logger("tocsin.access")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{8,64}")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tocsin.broker.cursors import LAST
 from tocsin.service.principal import Principal
+from tocsin.service.problems import Conflict, NotFound
 from tocsin.service.push.addresses import check_reachable
-from tocsin.service.push.messages import new_secret
-from tocsin.service.refusals import Conflict, NotFound
+from tocsin.service.push.courier import new_secret
 from tocsin.store import Transaction, audit, deliveries, webhooks
 from tocsin.store.deliveries import Delivery
 from tocsin.store.webhooks import Webhook

@@ -23,17 +23,23 @@ from limits import RateLimitItemPerHour, RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 
-from tocsin.broker.times import instant
+from tocsin.broker.cursors import instant
 from tocsin.errors import AccountExists
 from tocsin.service.passwords import Passwords
 from tocsin.service.principal import Principal
-from tocsin.service.refusals import Conflict, Forbidden, NotFound, Throttled, Unauthenticated
+from tocsin.service.problems import (
+    Conflict,
+    Forbidden,
+    NotFound,
+    Throttled,
+    Unauthenticated,
+)
 from tocsin.service.settings import ServiceSettings
 from tocsin.store import Store, Transaction, accounts, audit, credentials
 from tocsin.store.accounts import Account
 from tocsin.store.audit import Actor, Entry
-from tocsin.store.clock import SECOND
 from tocsin.store.credentials import Credential
+from tocsin.store.transaction import SECOND
 
 TOKEN_PREFIX = "toc_"  # noqa: S105 - how tokens begin, so that scanners and our logs can tell them
 ADMIN = "admin"

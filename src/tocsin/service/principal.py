@@ -15,7 +15,7 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection
 
 from tocsin.service.access import UNSAFE, Rule, Scope, rule_of, scope_of
-from tocsin.service.refusals import Forbidden, Throttled, Unauthenticated
+from tocsin.service.problems import Forbidden, Throttled, Unauthenticated
 from tocsin.store.audit import Actor
 
 if TYPE_CHECKING:

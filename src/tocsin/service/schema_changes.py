@@ -13,7 +13,7 @@ from tocsin.errors import BadDefinition
 from tocsin.schema import Schema, TypeAttribute
 from tocsin.schema.document import domain_from, to_document
 from tocsin.service.models.schema import AddAttribute, AddDomain, AddEventType, ExtendEventType, Extension
-from tocsin.service.refusals import Stale
+from tocsin.service.problems import Stale
 from tocsin.store.subscriptions import leases_since
 
 _SHOWN = 100

@@ -1,12 +1,15 @@
 """The service: everything that handlers share, made when the app starts and let go of when it ends.
 
 Handlers get it from the request (`service_of`). It opens the broker, wires push to it, and knows in what order to stop.
+
+Readiness: the store has taken a write a moment ago. A disk that is full, or read-only, can still be read.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,19 +19,49 @@ from tocsin.broker import Broker, BrokerSettings
 from tocsin.broker.push_side import PushSide
 from tocsin.errors import TocsinError
 from tocsin.schema import Schema
-from tocsin.service.backfills import Backfills
-from tocsin.service.drafts import Samples
+from tocsin.service.drafts import Backfills, Samples
 from tocsin.service.identities import Identities
-from tocsin.service.metrics import Metrics
-from tocsin.service.operator_figures import OperatorFigures
+from tocsin.service.limits import Buckets
 from tocsin.service.publishing import PublishLine
 from tocsin.service.push.courier import Courier
 from tocsin.service.push.hub import Hub
-from tocsin.service.rates import Buckets
-from tocsin.service.readiness import Readiness
 from tocsin.service.settings import ServiceSettings
-from tocsin.store import audit
-from tocsin.store.clock import SECOND
+from tocsin.service.telemetry import Metrics, OperatorFigures
+from tocsin.store import Store, audit
+from tocsin.store.transaction import SECOND
+
+_GOOD_SECONDS = 2.0  # whoever asks more often is told what was found: everybody may ask, and a write costs an fsync
+
+
+class Readiness:
+    """Writes the time into the store, now and then. Used within one event loop."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = asyncio.Lock()
+        self._at = float("-inf")
+        self._error: TocsinError | None = None
+
+    async def check(self) -> None:
+        """Raise what the store raised when it was last written to."""
+        async with self._lock:
+            if time.monotonic() - self._at > _GOOD_SECONDS:
+                try:
+                    await asyncio.to_thread(self._write)
+                    self._error = None
+                except TocsinError as error:
+                    self._error = error
+                self._at = time.monotonic()
+        if self._error is not None:
+            raise self._error
+
+    def _write(self) -> None:
+        with self._store.write() as turn:
+            turn.keep_time()
+
+
+# The service.
+
 
 log = structlog.get_logger("tocsin.service")
 _HOUSEKEEPING_SECONDS = 60.0

@@ -10,9 +10,8 @@ from tocsin.broker.expressions import Expression
 from tocsin.errors import ExpressionsRejected, LeaseEnded, StaleRenewal, TocsinError, WrongTicket
 from tocsin.language.documents import decode
 from tocsin.service.principal import Principal
-from tocsin.service.problems import problem_of
-from tocsin.service.push.schedule import DeliveryRule
-from tocsin.service.refusals import Invalid, Throttled, TooMuch
+from tocsin.service.problems import Invalid, Throttled, TooMuch, problem_of
+from tocsin.service.push.desk import DeliveryRule
 from tocsin.store import delivery_rules
 from tocsin.store.delivery_rules import StoredRule
 

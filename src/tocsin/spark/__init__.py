@@ -8,11 +8,10 @@ Pure functions from DataFrames to DataFrames, batch and streaming. docs/spark.md
 """
 
 from tocsin.pipeline.backfill import Backfill, backfill, compare
-from tocsin.pipeline.match import explain_match, match
+from tocsin.pipeline.match import Validated, explain_match, match, validate
+from tocsin.pipeline.match_file import Written, write_matches
 from tocsin.pipeline.session import session, start_session
 from tocsin.pipeline.subscription_folder import BadSubscriptions, remove_from_folder, write_folder
-from tocsin.pipeline.validate import Validated, validate
-from tocsin.pipeline.write_matches import Written, write_matches
 
 __all__ = [
     "Backfill",

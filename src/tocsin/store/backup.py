@@ -17,7 +17,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, func, insert, select, text, update
 
 from tocsin.errors import NeedsUpgrade, StoreDamaged, StoreError, StoreFailed
-from tocsin.store import database, digests, seals, upgrade
+from tocsin.store import database, digests, seals
 from tocsin.store.store import Store
 from tocsin.store.tables import accounts, audit, credentials, meta, metadata, webhooks
 
@@ -39,7 +39,7 @@ def backup(place: str | Path, file: str | Path) -> int:
                 _copy_file(path, partial)
             else:
                 with _engine(partial) as copy:
-                    upgrade.upgrade_engine(copy)
+                    database.upgrade_engine(copy)
                     _copy_tables(source, copy)
             digests.write(partial)
             _settle(partial)
@@ -61,12 +61,12 @@ def restore(place: str | Path, file: str | Path) -> int:
     with _engine(place) as target, database.failures():
         if (path := database.sqlite_path(target)) is not None and path.exists():
             raise StoreError(f"{path} exists; restore to another place, or move it away first")
-        upgrade.ensure_tables(target)
+        database.ensure_tables(target)
         with target.connect() as connection:
             if connection.execute(select(func.count()).select_from(meta)).scalar():
                 raise StoreError("there is a store in that database; restore to an empty one")
         with _engine(source_path) as source:
-            upgrade.ensure_tables(source)
+            database.ensure_tables(source)
             _copy_tables(source, target)
         with target.connect().execution_options(**{database.WRITE: True}) as connection, connection.begin():
             # No boot: the clock goes on from the wall clock, but not from before the last time used.
@@ -81,7 +81,7 @@ def verify(file: Path) -> None:
     except sqlite3.Error as error:
         raise StoreDamaged(f"the backup is damaged: {error}") from error
     with _engine(file) as source, database.failures():
-        upgrade.ensure_tables(source)
+        database.ensure_tables(source)
         with source.connect() as connection:
             if wrong := next(seals.verify(connection), None):
                 raise StoreDamaged(f"the backup is damaged: {wrong}")

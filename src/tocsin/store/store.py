@@ -20,11 +20,18 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, insert, select
 
-from tocsin.store import database, upgrade
-from tocsin.store.clock import MachineClock, Mark, StoreClock, SystemClock
-from tocsin.store.crash_points import reach
+from tocsin.store import database
 from tocsin.store.tables import meta
-from tocsin.store.transaction import Meta, Transaction, read_meta
+from tocsin.store.transaction import (
+    MachineClock,
+    Mark,
+    Meta,
+    StoreClock,
+    SystemClock,
+    Transaction,
+    reach,
+    read_meta,
+)
 
 LONGEST_JUMP_SECONDS = 366 * 86400.0  # as long as the longest lease: a longer jump would end them all
 
@@ -54,7 +61,7 @@ class Store:
         engine = database.connect(place)
         try:
             with database.failures():
-                upgrade.ensure_tables(engine)
+                database.ensure_tables(engine)
                 mark, incarnation = _first_row(engine, machine)
             clock = StoreClock(machine, mark, limit_seconds=longest_jump_seconds, accept_jump=accept_clock)
         except BaseException:
@@ -114,7 +121,7 @@ class Store:
 def _first_row(engine: Engine, machine: MachineClock) -> tuple[Mark, str]:
     """Return the clock's mark and the incarnation; writes the row where the store is new."""
     with engine.connect().execution_options(**{database.WRITE: True}) as connection, connection.begin():
-        upgrade.take_turns(connection)
+        database.take_turns(connection)
         if connection.execute(select(meta.c.id)).first() is None:
             now = Mark(machine.wall_us(), machine.boot, machine.boottime_us())
             connection.execute(

@@ -156,7 +156,7 @@ leases = Table(
     Column("changed_seq", BigInteger, nullable=False),  # of the last change to this row
     Column("deleted_seq", BigInteger),
     Column("deleted_by", Text, CheckConstraint(f"deleted_by IN {ENDINGS}", name="deleted_by")),
-    Column("price", BigInteger, nullable=False, server_default="0"),  # in bytes of memory: see prices.py
+    Column("price", BigInteger, nullable=False, server_default="0"),  # in bytes of memory: see subscriptions.py
     Index(None, "changed_seq"),
     Index(None, "owner", "subscription"),
     # Of the few rows that they are about, so that subscribing does not pay for them:

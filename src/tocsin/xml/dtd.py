@@ -22,8 +22,9 @@ from typing import Literal
 from lxml import etree
 
 from tocsin.errors import BadDefinition, did_you_mean, nearest
-from tocsin.schema.schema import EVENT_TYPE, Schema
-from tocsin.xml.domain_form import KIND_OF, OPERATOR_OF
+from tocsin.schema.event_type import EVENT_TYPE
+from tocsin.schema.schema import Schema
+from tocsin.xml.schema_form import KIND_OF, OPERATOR_OF
 
 Kind = Literal["ADD_DOMAIN", "ADD_ATTRIBUTE", "EXTENT_SCHEMA", "ADD_EVENT", "PUBLISH_EVENT", "PUBLISH_SUB"]
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 from tocsin.broker import Broker
 from tocsin.errors import BadDefinition, TocsinError, shown
 from tocsin.schema import Schema
-from tocsin.xml.principal import Principal, Right
-from tocsin.xml.problems import XmlRefused, refusal_of, refused
 from tocsin.xml.reading import LOGIN, READ_SCHEMA, expression_of, in_full, read, root_of
-from tocsin.xml.replies import XmlReply, accepted, rejected
+from tocsin.xml.replies import Principal, Right, XmlRefused, XmlReply, accepted, refusal_of, refused, rejected
 from tocsin.xml.requests import (
     AddAttribute,
     AddDomain,

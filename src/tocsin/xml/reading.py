@@ -15,7 +15,14 @@ from tocsin.errors import BadValue, DuplicateName, EventRejected, TocsinError, U
 from tocsin.language import And, Node, Op, Predicate, Subscription, bind
 from tocsin.schema import EVENT_TYPE, Schema
 from tocsin.xml.dtd import DTD_FILES
-from tocsin.xml.problems import Problem, XmlRefused, code_of, problem_of, refusal_of, refused
+from tocsin.xml.replies import (
+    Problem,
+    XmlRefused,
+    code_of,
+    problem_of,
+    refusal_of,
+    refused,
+)
 from tocsin.xml.requests import (
     PublishSubscription,
     Request,

@@ -16,11 +16,11 @@ import msgspec
 
 from tocsin.errors import BadDefinition, SchemaError, UnknownEventType, did_you_mean, nearest, shown
 from tocsin.schema.domain import Domain
-from tocsin.schema.schema import EVENT_TYPE, Schema, TypeAttribute
-from tocsin.xml.domain_form import OPERATOR_OF, read_domain, refuse
+from tocsin.schema.event_type import EVENT_TYPE, TypeAttribute
+from tocsin.schema.schema import Schema
 from tocsin.xml.dtd import DTD_FILES, compiled, dtd
 from tocsin.xml.safe_xml import Element, elements, line_of, parse, text_of
-from tocsin.xml.schema_form import read_type_attribute
+from tocsin.xml.schema_form import OPERATOR_OF, read_domain, read_type_attribute, refuse
 
 Triple = tuple[str, str, object]
 _BETWEEN_WORDS = re.compile(r"[\s,.]+")  # thesis, section 7.1: comma, space and dot separated tokens

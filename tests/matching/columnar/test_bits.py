@@ -10,9 +10,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tocsin.matching.columnar.bits import FEW, HAS_AVX2, append_selected_avx2, append_selected_portable
-from tocsin.matching.columnar.runs import group_runs
-from tocsin.matching.columnar.word_masks import many_of_eight, prefetch, some_of_eight
+from tocsin.matching.columnar.bits import (
+    FEW,
+    HAS_AVX2,
+    append_selected_avx2,
+    append_selected_portable,
+    many_of_eight,
+    prefetch,
+    some_of_eight,
+)
+from tocsin.matching.columnar.workspace import group_runs
 
 WORDS = [0, 1, 2**63, 2**64 - 1, 0b1011, 0x00FF00FF00FF00FF, 0xF0F0F0F0F0F0F0F0, 0x123456789ABCDEF0]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tocsin.matching.columnar.gathered import SPARE, Gathered, borrowed
 from tocsin.matching.columnar.matches import Matches
+from tocsin.matching.columnar.workspace import SPARE, Gathered, borrowed
 
 
 def matches(first: int, lists: list[list[Any]], kind: Any = np.int32) -> Matches:

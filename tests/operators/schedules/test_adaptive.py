@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.operators.schedules.problems import Case, cases, workload_of
 from tocsin.operators.problem import Problem, Statistics
 from tocsin.operators.schedules import Adaptive, schedule_names, schedule_of
-from tocsin.operators.schedules.beliefs import HALF_LIFE, Beliefs
+from tocsin.operators.schedules.overlap import HALF_LIFE, Beliefs
 
 
 @given(case=cases())

@@ -12,7 +12,7 @@ from tocsin.errors import NotInstalled, NotSupported
 from tocsin.operators.naive_schedule import NaiveSchedule
 from tocsin.operators.problem import Problem, Statistics
 from tocsin.operators.schedules import Adaptive, Naive, schedule_names, schedule_of
-from tocsin.operators.schedules.answers import decided, no_answers
+from tocsin.operators.schedules.naive import decided, no_answers
 
 EVERY = pytest.mark.parametrize("name", schedule_names())
 

@@ -10,7 +10,6 @@ import msgspec
 
 from tocsin.errors import ParseError
 from tocsin.schema import Schema
-from tocsin.schema.infer import infer
 
 SAMPLE = 20_000
 
@@ -21,7 +20,7 @@ def schema_of(subscriptions: Iterable[bytes], events: Iterable[bytes]) -> Schema
     types = [name for name in dict.fromkeys(str(sample.get("event_type", "")) for sample in samples) if name]
     for mentioned in _mentioned(subscriptions):
         samples.append({**mentioned, "event_type": types} if types else mentioned)
-    return infer(samples, mandatory=False)
+    return Schema.infer(samples, mandatory=False)
 
 
 def _mentioned(subscriptions: Iterable[bytes]) -> Iterable[dict[str, Any]]:

@@ -118,7 +118,9 @@ def _substring(random: Random, attribute: str) -> str:
 
 def _regex(random: Random, attribute: str) -> str:
     shape = random.choice((r"{}\.(exe|dll)\s+-[a-z]+", r"-{}\s+[0-9]{{3,}}", r"(^|\s){}=\d+", r"{}.{{1,20}}{}"))
-    return f"{attribute} matches {_quoted(shape.format(_word(random, rare=True), _word(random, rare=True)))} ignoring case"
+    return (
+        f"{attribute} matches {_quoted(shape.format(_word(random, rare=True), _word(random, rare=True)))} ignoring case"
+    )
 
 
 def _tree(random: Random) -> str:

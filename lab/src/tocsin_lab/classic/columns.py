@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.compile.atoms import Among, Bound, Conjunction, Interval
-from tocsin.compile.predicates import limits_of
+from tocsin.compile.atoms import Among, Bound, Conjunction, Interval, limits_of
 from tocsin.compile.table import ConjunctionTable, Derivation, PredicateKind
-from tocsin.language.patterns import is_like_key
-from tocsin.language.words import words
+from tocsin.language.text_patterns import is_like_key, words
 from tocsin.schema import EVENT_TYPE, Domain, Event, Schema
 from tocsin_lab.classic.labels import HIGHEST, LOWEST, Labels, SparseLabels, WholeLabels
 from tocsin_lab.classic.rows import (

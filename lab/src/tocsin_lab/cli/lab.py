@@ -106,9 +106,8 @@ def show(
 def _schema(name: str | None, events: str) -> Schema:
     if name is not None:
         return load_schema(name)
-    from tocsin.schema.infer import infer
 
-    return infer(event for _, event in read_json_lines(events))
+    return Schema.infer(event for _, event in read_json_lines(events))
 
 
 def _subscriptions(schema: Schema, path: str) -> tuple[list[Held], int]:

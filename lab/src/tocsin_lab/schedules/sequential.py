@@ -14,7 +14,15 @@ import numpy as np
 
 from tocsin.index.jit import lean_kernel
 from tocsin.operators.problem import Bools, Evaluate, Int32s, Int64s, Problem, Statistics, Workload
-from tocsin.operators.schedules.answers import NONE, UNKNOWN, Answers, ask, decided, fails, no_answers
+from tocsin.operators.schedules.naive import (
+    NONE,
+    UNKNOWN,
+    Answers,
+    ask,
+    decided,
+    fails,
+    no_answers,
+)
 from tocsin.operators.schedules.overlap import Overlaps
 
 

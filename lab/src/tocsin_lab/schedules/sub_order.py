@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tocsin.operators.problem import Bools, Evaluate, Int32s, Problem, Statistics, Workload
-from tocsin.operators.schedules.answers import ask, decided, no_answers
-from tocsin.operators.schedules.chain_walk import next_of_walk
+from tocsin.operators.schedules.naive import ask, decided, next_of_walk, no_answers
 from tocsin_lab.schedules.chain_order import order_chains
 from tocsin_lab.schedules.linked_chains import Chains
 

@@ -1,9 +1,17 @@
-"""Bits: 64x64 transposition and vector compression for the kernels; bit counting is in index/bit_words.py.
+"""Bits: 64x64 transposition and vector compression for the kernels; bit counting is in index/raw_memory.py.
 
 The transposition is plain LLVM vector code, which any CPU runs. `append_selected` needs AVX2 to be fast; without it a
 portable version takes its place, chosen once, at import. Where Numba is told to compile nothing (NUMBA_DISABLE_JIT=1),
 plain Python takes the place of what only a compiler can run: slow, with every bound checked, and the reference of the
 tests.
+
+Vectors of bytes: 32 rows of a filter at once, and 32 columns of bytes laid out event by event.
+
+As in bits.py: LLVM vector code where Numba compiles and the CPU has it, else a plain twin.
+
+Word masks: which of 64 words have any bit set, and which have many; and asking for memory before it is needed.
+
+As in bits.py: LLVM vector code, which any CPU runs, where Numba compiles; else a plain twin.
 """
 
 # Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
@@ -22,8 +30,9 @@ from numba import types
 from numba.core import cgutils, config
 from numba.extending import intrinsic
 
-from tocsin.index.bit_words import ALL, ONE, count_ones, count_zeros
-from tocsin.index.jit import inlined
+from tocsin.index.jit import helper, inlined
+from tocsin.index.raw_memory import ALL, ONE, count_ones, count_zeros
+from tocsin.index.rows import EQUALITY_BYTES, EVENT_BYTES, FILTER_ROWS, WHERE
 
 __all__ = ["ALL", "ONE", "count_ones", "count_zeros"]  # for those who import them from here, with the rest
 
@@ -231,3 +240,178 @@ COMPILED = not config.DISABLE_JIT
 append_few = append_few_unrolled if COMPILED else append_selected_portable
 append_many = append_many_avx2 if HAS_AVX2 and COMPILED else append_selected_portable
 append_selected = append_selected_avx2 if HAS_AVX2 and COMPILED else append_selected_portable
+
+
+# Vectors of bytes.
+
+
+Bytes = npt.NDArray[np.uint8]
+
+EVENTS_TRANSPOSED = 16
+
+
+def _equal(context: Any, b: Any, sig: Any, args: Any, equalities: int) -> Any:
+    """Generate which of 32 rows hold for an event: see rows_equal and rows_equal_twice."""
+    asked, half = vector(_i8, FILTER_ROWS), vector(_i8, EVENT_BYTES // 2)
+    lookup_type = ir.FunctionType(asked, [asked, asked])
+    lookup = cgutils.get_or_insert_function(b.module, lookup_type, "llvm.x86.avx2.pshuf.b")
+    other_half = ir.Constant(asked, [ir.Constant(_i8, 0x80)] * FILTER_ROWS)
+    filter_data, event_data = data_of(context, b, sig.args[0], args[0]), data_of(context, b, sig.args[2], args[2])
+
+    def load(data: Any, start: Any, offset: int, kind: ir.Type) -> Any:
+        return b.load(pointer_to(b, data, b.add(start, ir.Constant(_i64, offset)), kind), align=1)
+
+    halves = [load(event_data, args[3], offset, half) for offset in (0, EVENT_BYTES // 2)]
+    low, high = (shuffle(b, each, each, list(range(EVENT_BYTES // 2)) * 2) for each in halves)
+    passed = None
+    for start in range(0, equalities * EQUALITY_BYTES, EQUALITY_BYTES):
+        where, wanted = (load(filter_data, args[1], start + offset, asked) for offset in (0, FILTER_ROWS))
+        # A look-up gives 0 where the top bit is set: one of the two does.
+        found = b.or_(b.call(lookup, [low, where]), b.call(lookup, [high, b.xor(where, other_half)]))
+        equal = b.icmp_signed("==", found, wanted)
+        passed = equal if passed is None else b.and_(passed, equal)
+    return b.zext(b.bitcast(passed, ir.IntType(FILTER_ROWS)), _i64)
+
+
+@intrinsic
+def rows_equal_avx2(typing: Any, filters: Any, at: Any, events: Any, start: Any) -> Any:
+    """As rows_equal_portable."""
+    signature = types.uint64(filters, types.uint64, events, types.uint64)
+    return signature, lambda context, b, sig, args: _equal(context, b, sig, args, 1)
+
+
+@intrinsic
+def rows_equal_twice_avx2(typing: Any, filters: Any, at: Any, events: Any, start: Any) -> Any:
+    """As rows_equal_twice_portable."""
+    signature = types.uint64(filters, types.uint64, events, types.uint64)
+    return signature, lambda context, b, sig, args: _equal(context, b, sig, args, 2)
+
+
+@intrinsic
+def transpose_bytes(typing: Any, source: Any, start: Any, step: Any, target: Any, at: Any) -> Any:
+    """target[at + 32 * e + c] = source[start + step * c + e], for 16 events e and 32 columns c."""
+    signature = types.void(source, types.int64, types.int64, target, types.int64)
+
+    def generate(context: Any, b: Any, sig: Any, args: Any) -> Any:
+        source_data, target_data = data_of(context, b, sig.args[0], args[0]), data_of(context, b, sig.args[3], args[3])
+        half = vector(_i8, EVENTS_TRANSPOSED)
+
+        def load(column: int) -> Any:
+            where = b.add(args[1], b.mul(args[2], ir.Constant(_i64, column)))
+            return b.load(pointer_to(b, source_data, where, half), align=1)
+
+        # Column c beside column c + 16: what is done within each half of a vector transposes both.
+        rows = [shuffle(b, load(c), load(c + 16), list(range(32))) for c in range(16)]
+        low = [lane for i in range(8) for lane in (i, 32 + i)]
+        high = [lane + 8 for lane in low]
+        for _ in range(4):
+            mixed = []
+            for i in range(8):
+                for lanes in (low, high):
+                    mixed.append(shuffle(b, rows[i], rows[i + 8], lanes + [lane + 16 for lane in lanes]))
+            rows = mixed
+        for e, row in enumerate(rows):
+            where = b.add(args[4], ir.Constant(_i64, EVENT_BYTES * e))
+            b.store(row, pointer_to(b, target_data, where, vector(_i8, EVENT_BYTES)), align=1)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@helper
+def rows_equal_portable(filters: Bytes, at: int, events: Bytes, start: int) -> np.uint64:
+    """Return as bits for which of 32 rows the equality at filters[at : at + 64] holds for the event at events[start : start + 32]."""
+    passed, first, event = np.uint64(0), np.int64(at), np.int64(start) - WHERE
+    for row in range(first, first + FILTER_ROWS):
+        holds = events[event + np.int64(filters[row])] == filters[row + FILTER_ROWS]
+        passed |= np.uint64(holds) << np.uint64(row - first)
+    return passed
+
+
+@helper
+def rows_equal_twice_portable(filters: Bytes, at: int, events: Bytes, start: int) -> np.uint64:
+    """Return as bits for which of 32 rows that equality and the next hold."""
+    first = rows_equal_portable(filters, at, events, start)
+    return first & rows_equal_portable(filters, np.uint64(at) + np.uint64(EQUALITY_BYTES), events, start)
+
+
+if config.DISABLE_JIT:
+
+    def transpose_bytes(source: Bytes, start: int, step: int, target: Bytes, at: int) -> None:
+        """target[at + 32 * e + c] = source[start + step * c + e], for 16 events e and 32 columns c."""
+        for c in range(EVENT_BYTES):
+            for e in range(EVENTS_TRANSPOSED):
+                target[at + EVENT_BYTES * e + c] = source[start + step * c + e]
+
+
+_VECTORS = HAS_AVX2 and COMPILED
+FILTERS_PAY = HAS_AVX2 or not COMPILED  # without byte shuffles, tiles are faster
+rows_equal = rows_equal_avx2 if _VECTORS else rows_equal_portable
+rows_equal_twice = rows_equal_twice_avx2 if _VECTORS else rows_equal_twice_portable
+
+
+# Word masks.
+
+
+WORDS_AT_ONCE = 8  # that the masks of eight words read; a bitmap's end is followed by as many that may be read
+
+_i4 = ir.IntType(4)
+_four = vector(_i64, 4)
+
+
+def _mask_of_eight(context: Any, b: Any, sig: Any, args: Any, limit: int) -> Any:
+    """Generate the mask of the words among eight that have more than `limit` bits set."""
+    data = data_of(context, b, sig.args[0], args[0])
+    count = cgutils.get_or_insert_function(b.module, ir.FunctionType(_four, [_four]), "llvm.ctpop.v4i64")
+    limits = ir.Constant(_four, [ir.Constant(_i64, limit)] * 4)
+    halves = []
+    for start in (0, 4):
+        loaded = b.load(pointer_to(b, data, b.add(args[1], ir.Constant(_i64, start)), _four), align=8)
+        more = (
+            b.icmp_signed(">", b.call(count, [loaded]), limits) if limit else b.icmp_unsigned("!=", loaded, limits)
+        )  # fmt: skip
+        halves.append(b.zext(b.bitcast(more, _i4), _i64))
+    return b.or_(halves[0], b.shl(halves[1], ir.Constant(_i64, 4)))
+
+
+@intrinsic
+def some_of_eight(typing: Any, words: Any, at: Any) -> Any:
+    """Return a mask of eight bits: bit i is set where words[at + i] has any bit set."""
+    signature = types.uint64(words, types.uint64)
+    return signature, lambda context, b, sig, args: _mask_of_eight(context, b, sig, args, 0)
+
+
+@intrinsic
+def many_of_eight(typing: Any, words: Any, at: Any) -> Any:
+    """Return a mask of eight bits: bit i is set where words[at + i] has more than FEW bits set."""
+    signature = types.uint64(words, types.uint64)
+    return signature, lambda context, b, sig, args: _mask_of_eight(context, b, sig, args, FEW)
+
+
+@intrinsic
+def prefetch(typing: Any, array: Any, at: Any) -> Any:
+    """Ask for the cache line of array[at], into the second cache; nothing waits for it, and it may lie beyond the end."""
+    signature = types.void(array, types.int64)
+
+    def generate(context: Any, b: Any, sig: Any, args: Any) -> Any:
+        pointer = pointer_to(b, data_of(context, b, sig.args[0], args[0]), args[1], _i8)
+        kind = ir.FunctionType(ir.VoidType(), [_i8.as_pointer(), _i32, _i32, _i32])
+        ask = cgutils.get_or_insert_function(b.module, kind, "llvm.prefetch.p0")
+        b.call(ask, [pointer, ir.Constant(_i32, 0), ir.Constant(_i32, 2), ir.Constant(_i32, 1)])
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+if config.DISABLE_JIT:
+
+    def some_of_eight(words: Words, at: int) -> np.uint64:
+        """Return a mask of eight bits: bit i is set where words[at + i] has any bit set."""
+        return np.uint64(sum(1 << i for i in range(8) if words[int(at) + i]))
+
+    def many_of_eight(words: Words, at: int) -> np.uint64:
+        """Return a mask of eight bits: bit i is set where words[at + i] has more than FEW bits set."""
+        return np.uint64(sum(1 << i for i in range(8) if int(words[int(at) + i]).bit_count() > FEW))
+
+    def prefetch(array: npt.NDArray[Any], at: int) -> None:
+        """Ask for the cache line of array[at]: nothing to be done."""

@@ -3,7 +3,7 @@
 As in the join, a row's matches of a tile are the AND of the words of its atoms. The words are added up bit by bit: bit e
 of planes[k] is bit k of the count of event e, and carry-save adders take 16 words at a time, some four operations a word.
 No bitmap is written, turned or decoded, so that counting takes a fraction of the time of matching, and no memory.
-Only where every row is a subscription of its own, and live: what needs finishing (finish.py) is matched, then counted.
+Only where every row is a subscription of its own, and live: what needs finishing (emit.py) is matched, then counted.
 """
 
 # Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
@@ -22,13 +22,20 @@ from tocsin.matching.columnar.events import Matrix, Narrow
 from tocsin.matching.columnar.fill import (
     Truth,
     clear_dense_truth,
+    clear_tile,
     fill_dense_truth,
+    fill_tile,
     set_simple_truth,
+    worth_a_tile,
 )
 from tocsin.matching.columnar.join import TILE_ROWS, TILES, VISITS, WORDS
-from tocsin.matching.columnar.runs import DIRECT, Runs, add_run, group_runs
-from tocsin.matching.columnar.tile import clear_tile, fill_tile, worth_a_tile
-from tocsin.matching.columnar.workspace import PLANES
+from tocsin.matching.columnar.workspace import (
+    DIRECT,
+    PLANES,
+    Runs,
+    add_run,
+    group_runs,
+)
 
 ROWS_AT_ONCE = 1024  # whose words stay in the first cache between being made and being added
 

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.index.filters import EVENT_BYTES
 from tocsin.index.jit import lean_kernel
 from tocsin.index.layout import SCALARS, Bytes, Directory, Scalar, Section, int32_section
 from tocsin.index.raw_memory import int64_at
-from tocsin.matching.columnar.byte_vectors import EVENTS_TRANSPOSED, FILTERS_PAY, transpose_bytes
+from tocsin.index.rows import EVENT_BYTES
+from tocsin.matching.columnar.bits import EVENTS_TRANSPOSED, FILTERS_PAY, transpose_bytes
 
 if TYPE_CHECKING:
-    from tocsin.index.coded_batch import CodedBatch
+    from tocsin.index.key_column import CodedBatch
     from tocsin.index.segment import Segment
     from tocsin.matching.columnar.workspace import Workspace
 

@@ -2,7 +2,7 @@
 
 Events come in few shapes: the same names in the same order, with values of the same types. A shape is compiled once: for
 each value where its code is remembered, and for each slot of the segment which value it takes. Whatever is not plainly
-right (schema/plain.py), and segments whose matches need finishing (finish.py), are left to the long way.
+right (schema/event.py), and segments whose matches need finishing (emit.py), are left to the long way.
 Used by tier_reader.py, one for each thread.
 """
 
@@ -20,9 +20,8 @@ import numpy.typing as npt
 
 from tocsin.index.jit import lean_kernel
 from tocsin.index.layout import ABSENT_CODE, Bytes, Directory
-from tocsin.matching.columnar.emit import match_one
+from tocsin.matching.columnar.emit import match_one, needs_finishing
 from tocsin.matching.columnar.events import Matrix, Narrow
-from tocsin.matching.columnar.finish import needs_finishing
 from tocsin.schema import EVENT_TYPE, Schema
 
 if TYPE_CHECKING:

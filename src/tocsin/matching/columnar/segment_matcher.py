@@ -17,9 +17,8 @@ import numpy.typing as npt
 
 from tocsin.index.layout import Scalar, Section
 from tocsin.matching.columnar.count import count
-from tocsin.matching.columnar.emit import emit, match_one
+from tocsin.matching.columnar.emit import CheckCallback, Stamps, emit, finisher_of, match_one
 from tocsin.matching.columnar.events import EventLayout, EventMatrix
-from tocsin.matching.columnar.finish import CheckCallback, Stamps, finisher_of
 from tocsin.matching.columnar.join import NEEDS_BITMAPS, NEEDS_RUNS, NEEDS_SPARSE, join
 from tocsin.matching.columnar.probe import group, probe, sort_events
 from tocsin.matching.columnar.workspace import Workspace
@@ -27,7 +26,7 @@ from tocsin.matching.columnar.workspace import Workspace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tocsin.index.coded_batch import CodedBatch
+    from tocsin.index.key_column import CodedBatch
     from tocsin.index.segment import Segment
     from tocsin.matching.columnar.bits import Words
 
@@ -134,7 +133,7 @@ class SegmentMatcher:
         """Yield the matches of all events in order, in chunks of at most output_numbers (or one event).
 
         `told` is what is told of each row instead of its subscription's number, and `beside` is told with it: both only
-        where nothing needs finishing (finish.py).
+        where nothing needs finishing (emit.py).
         """
         if self._busy:  # who takes the chunks of another batch asks for this one meanwhile
             yield from SegmentMatcher(self.segment).match(batch, check, output_numbers, told, beside)
@@ -179,7 +178,7 @@ class SegmentMatcher:
         return finish(MatchChunk(0, np.array([0, n], np.int64), work.out[:n])).numbers
 
     def count(self, batch: CodedBatch) -> npt.NDArray[np.int64]:
-        """Return how many subscriptions each event matches; only where nothing needs finishing (finish.py)."""
+        """Return how many subscriptions each event matches; only where nothing needs finishing (emit.py)."""
         work, segment = Workspace() if self._busy else self.workspace, self.segment
         events = self.layout.lay_out(batch, work)
         found = np.empty(batch.size, np.int64)

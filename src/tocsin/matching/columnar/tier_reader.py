@@ -17,19 +17,19 @@ import numpy.typing as npt
 from tocsin.compile.ids import TextIds, id_at
 from tocsin.index.encode import EventSource
 from tocsin.index.layout import Section
-from tocsin.index.tier import Tier
-from tocsin.matching.columnar.finish import CheckCallback, finisher_of
-from tocsin.matching.columnar.gathered import Gathered, borrowed
+from tocsin.index.subscription_index import Tier
+from tocsin.matching.columnar.emit import CheckCallback, finisher_of
 from tocsin.matching.columnar.matches import Matches, joined
 from tocsin.matching.columnar.raw_events import RawEvents
 from tocsin.matching.columnar.segment_matcher import NOTHING_BESIDE, Beside, SegmentMatcher
+from tocsin.matching.columnar.workspace import Gathered, borrowed
 from tocsin.matching.deciders import Candidates, Deciders
 from tocsin.schema import Schema
 
 if TYPE_CHECKING:
-    from tocsin.index.coded_batch import CodedBatch
+    from tocsin.index.key_column import CodedBatch
     from tocsin.matching.columnar.segment_matcher import MatchChunk
-    from tocsin.matching.inquiry import Inquiry
+    from tocsin.matching.engine import Inquiry
     from tocsin.offers.scan import OfferScan
     from tocsin.operators.asked import Asked
 

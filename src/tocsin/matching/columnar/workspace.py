@@ -1,16 +1,68 @@
 """Workspace: the buffers that matching reuses from batch to batch; one per thread.
 
 Fresh memory is slow to touch for the first time, so buffers only ever grow.
+
+Runs: what the join found, until emission writes it out event by event.
+
+A run of an event is one of
+    bitmap   bits of rows, 64 a word       (length in words, position in `sparse` of each word's first row, in `bitmaps`)
+    sparse   subscription numbers          (length, -1, position in `sparse`)
+    direct   a block still to be evaluated (its rows, -2, block), where a tile would cost more than testing its rows
+runs[r] = event (counted from the first of the batch), length, mark, position. The join appends runs in the order of
+blocks; grouping puts those of an event side by side.
+
+Gathered: memory in which the matches of several chunks, or of several tiers, are put together.
+
+It is used again and again, since fresh memory is slow to touch: what is in it is gone with the next use.
 """
+
+# Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
+# mypy: disable-error-code="arg-type, assignment, operator, return-value, no-any-return, call-arg, unreachable, var-annotated, no-untyped-call, attr-defined, call-overload, misc"
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.matching.columnar.runs import RUN_FIELDS
+from tocsin.index.jit import helper, inlined
+from tocsin.matching.columnar.matches import Matches, put_beside
+
+Runs = npt.NDArray[np.int32]
+SPARSE, DIRECT = -1, -2
+RUN_FIELDS = 4
+
+
+@inlined
+def add_run(runs: Runs, n: int, event: int, length: int, mark: int, position: int) -> int:
+    """Append run n; return the number of runs."""
+    at = np.uint64(n)
+    runs[at, 0], runs[at, 1], runs[at, 2], runs[at, 3] = event, length, mark, position
+    return n + 1
+
+
+@helper
+def group_runs(runs: Runs, n: int, events: int, start: npt.NDArray[np.int32], grouped: Runs) -> None:
+    """grouped[start[e] : start[e + 1]] = the runs of event e, of runs[:n], in their order; start has events + 2 places."""
+    start[: events + 2] = 0
+    for r in range(np.uint64(n)):
+        start[np.uint64(runs[r, 0] + 2)] += 1
+    for e in range(np.uint64(events)):
+        start[e + np.uint64(2)] += start[e + np.uint64(1)]
+    for r in range(np.uint64(n)):
+        e = np.uint64(runs[r, 0] + 1)
+        at = np.uint64(start[e])
+        start[e] += 1
+        grouped[at, 0], grouped[at, 1] = runs[r, 0], runs[r, 1]
+        grouped[at, 2], grouped[at, 3] = runs[r, 2], runs[r, 3]
+
+
+# Workspace.
+
 
 CHUNK_ROWS = 8192
 PLANES = 32
@@ -56,3 +108,80 @@ class Workspace:
         buffer = getattr(self, name)
         if len(buffer) < size:
             setattr(self, name, np.zeros((max(size, 2 * len(buffer)), *buffer.shape[1:]), buffer.dtype))
+
+
+# Gathered.
+
+
+SPARE = 8  # numbers beyond the end, which vectors may read
+KEPT = 16  # of a thread, for its next batches
+
+
+class Gathered:
+    """Room for the matches of some events."""
+
+    def __init__(self) -> None:
+        self._codes: npt.NDArray[Any] = np.empty(1 << 12, np.int32)
+        self._count = 0
+        self._counts: list[npt.NDArray[np.int64]] = []
+
+    def clear(self) -> None:
+        self._count = 0
+        self._counts = []
+
+    def add(self, part: Matches) -> None:
+        """Add the matches of the next events."""
+        stop = self._count + len(part)
+        self._make_room(stop, part.codes.dtype)
+        self._codes[self._count : stop] = part.codes
+        self._count = stop
+        self._counts.append(part.counts())
+
+    def matches(self, first: int) -> Matches:
+        """Return what was added since it was cleared."""
+        return Matches(first, _ends(np.concatenate([np.zeros(0, np.int64), *self._counts])), self._codes[: self._count])
+
+    def joined(self, parts: Sequence[Matches], first: int, events: int) -> Matches:
+        """Return the matches of the same events in several tiers as one, in this memory."""
+        offset = _ends(np.sum([part.counts() for part in parts], axis=0) if parts else np.zeros(events, np.int64))
+        self.clear()
+        kind = np.result_type(np.int32, *(part.codes.dtype for part in parts))
+        self._codes = self._codes if self._codes.dtype == kind else np.empty(1 << 12, kind)
+        self._make_room(int(offset[-1]), kind)
+        place = offset[:-1].copy()
+        for part in parts:
+            put_beside(part.offset, part.codes, place, self._codes)
+        return Matches(first, offset, self._codes[: offset[-1]])
+
+    def with_spare(self, count: int) -> npt.NDArray[Any]:
+        """Return the first codes, and some more of whatever value."""
+        return self._codes[: count + SPARE]
+
+    def _make_room(self, count: int, kind: npt.DTypeLike) -> None:
+        """Make sure that so many codes fit, of that kind or of the one there is, whichever holds both."""
+        wanted = np.result_type(self._codes.dtype, kind) if self._count else np.dtype(kind)
+        if len(self._codes) < count + SPARE or self._codes.dtype != wanted:
+            larger = np.empty(max(count + SPARE, 2 * len(self._codes)), wanted)
+            larger[: self._count] = self._codes[: self._count]
+            self._codes = larger
+
+
+def _ends(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    offset = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=offset[1:])
+    return offset
+
+
+_spare = threading.local()
+
+
+@contextmanager
+def borrowed(count: int) -> Iterator[list[Gathered]]:
+    """Lend memory that nobody else uses meanwhile, also where a thread has several batches under way."""
+    kept: list[Gathered] = getattr(_spare, "memory", [])
+    _spare.memory = kept[count:]
+    memory = kept[:count] + [Gathered() for _ in range(count - len(kept))]
+    try:
+        yield memory
+    finally:
+        _spare.memory = (memory + getattr(_spare, "memory", []))[:KEPT]

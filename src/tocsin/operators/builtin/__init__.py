@@ -1,6 +1,6 @@
 """The built-in operators, one module a subject; each imports its heavy packages when it is first called.
 
-spatial   named regions (regions.py), distances on the ellipsoid, nearest places
+spatial   named regions (spatial.py), distances on the ellipsoid, nearest places
 text      stems, proximity, similarity of meaning
 image     colours, edges, shapes, templates
 logic     class membership by inference, answer set programs

@@ -105,8 +105,7 @@ def configured_operators(path: Path) -> list[Operator]:
 def _plain(settings: Settings, folder: Path) -> list[Operator]:
     found: list[Operator] = []
     if settings.spatial is not None:
-        from tocsin.operators.builtin.regions import Regions
-        from tocsin.operators.builtin.spatial import spatial_operators
+        from tocsin.operators.builtin.spatial import Regions, spatial_operators
 
         regions = settings.spatial.regions
         map_ = None if regions is None else Regions.of_file(folder / regions)

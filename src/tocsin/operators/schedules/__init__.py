@@ -1,8 +1,8 @@
 """Schedules: orders to evaluate operator predicates in, behind the interface of operators/problem.py.
 
-baseline        naive.py (with chain_walk.py)
-our own         adaptive.py (adaptive_kernels.py, priority_heap.py, beliefs.py)
-shared          answers.py (one event's answers and the loop), overlap.py (who uses which predicate)
+baseline        naive.py (with naive.py)
+our own         adaptive.py (adaptive.py, adaptive.py, overlap.py)
+shared          naive.py (one event's answers and the loop), overlap.py (who uses which predicate)
 
 Others may be added by the entry points tocsin.schedules: tocsin-lab has those of Liu et al., sequential and sub-order.
 docs/operators-evaluation.md compares them.

@@ -1,1 +1,1 @@
-"""Live push: who waits for what (hub.py), SSE (event_stream.py), WebSockets (web_socket.py), webhooks."""
+"""Live push: who waits for what (hub.py), SSE (streams.py), WebSockets (streams.py), webhooks."""

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import httpcore
 
-from tocsin.service.refusals import Invalid
+from tocsin.service.problems import Invalid
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")

@@ -6,31 +6,174 @@
                order of seq, so that one which fails holds back those behind it and nobody else's; the outcome is stored
 
 A delivery whose outcome was not stored, because of a crash, is sent again with the same webhook-id: at least once.
+
+Circuit breakers: a webhook that fails again and again is left alone for a while, then asked once whether it is back.
+
+    closed      all its lanes are delivered
+    open        after several failures in a row, whichever lane they were in: nothing is sent
+    half-open   the pause is over: one lane sends one message; if that arrives, the circuit closes, else it opens for
+                twice as long, an hour at most
+
+One breaker a webhook, not one a host: a stranger who points a webhook of theirs at the same host and lets it fail must
+not stop yours. They are kept in memory; a service that starts anew finds out anew.
+
+What is sent to webhooks, signed as Standard Webhooks has it.
+
+{"type": "tocsin.notification", "timestamp": "…", "data": {notification}}
+{"type": "tocsin.digest", "timestamp": "…", "data": {"subscription": 3, "count": 2, "notifications": [{…}, {…}]}}
+
+The header webhook-id is the same on every retry: the notification's id, or for a digest a hash of its notifications'.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import functools
+import hashlib
+import secrets
+import time
 from collections import Counter
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import httpcore
 import structlog
+from standardwebhooks.webhooks import Webhook as Signer
 
 from tocsin.broker import Notification
 from tocsin.broker.push_side import PushSide
 from tocsin.errors import TocsinError
-from tocsin.service.metrics import Metrics
+from tocsin.service.documents import notification_document, to_json
 from tocsin.service.push.addresses import UnsafeAddress, VettedNetwork, check_url
-from tocsin.service.push.breaker import Breakers
 from tocsin.service.push.desk import Desk, LaneDue, Outcome
-from tocsin.service.push.messages import Message, message_of
 from tocsin.service.settings import ServiceSettings
+from tocsin.service.telemetry import Metrics
 from tocsin.store.webhooks import Webhook
+
+Circuit = Literal["closed", "open", "half-open"]
+FAILURES = 5  # in a row
+_PAUSE = 6  # times the first retry's delay
+_LONGEST_PAUSE = 3600.0
+
+
+@dataclass(slots=True)
+class _Breaker:
+    failures: int = 0
+    opened: int = 0  # how often in a row
+    until: float = 0.0
+    probing: bool = False
+
+
+class Breakers:
+    """The breakers of all webhooks. Used within one event loop only."""
+
+    def __init__(self, first_retry_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._pause, self._clock = _PAUSE * first_retry_seconds, clock
+        self._breakers: dict[int, _Breaker] = {}  # of webhooks whose last attempt failed
+
+    def state(self, webhook: int) -> Circuit:
+        """Return how a webhook's circuit stands."""
+        breaker = self._breakers.get(webhook)
+        if breaker is None or not breaker.opened:
+            return "closed"
+        return "open" if self._clock() < breaker.until else "half-open"
+
+    def start(self, webhook: int) -> bool:
+        """Return whether something may be sent now; in a half-open circuit only to the first who asks."""
+        state, breaker = self.state(webhook), self._breakers.get(webhook)
+        if breaker is None or state == "closed":
+            return True
+        if state == "open" or breaker.probing:
+            return False
+        breaker.probing = True
+        return True
+
+    def succeeded(self, webhook: int) -> None:
+        """Close a webhook's circuit."""
+        self._breakers.pop(webhook, None)
+
+    def failed(self, webhook: int) -> bool:
+        """Count a failure; return whether the circuit is open by now."""
+        breaker = self._breakers.setdefault(webhook, _Breaker())
+        breaker.failures += 1
+        if breaker.probing or (not breaker.opened and breaker.failures >= FAILURES):
+            pause = min(self._pause * 2 ** min(breaker.opened, 20), _LONGEST_PAUSE)
+            breaker.opened, breaker.until, breaker.probing = breaker.opened + 1, self._clock() + pause, False
+        return breaker.opened > 0
+
+    def ended(self, webhook: int) -> None:
+        """Let another lane ask, where the one that did found nothing to send."""
+        if (breaker := self._breakers.get(webhook)) is not None:
+            breaker.probing = False
+
+    def resting(self) -> set[int]:
+        """Return the webhooks to which nothing may be sent now."""
+        return {id for id, one in self._breakers.items() if self.state(id) == "open" or one.probing}
+
+    def seconds_to_next(self, most: float) -> float:
+        """Return how long until one may be asked again."""
+        now = self._clock()
+        waits = [one.until - now for one in self._breakers.values() if one.opened and not one.probing]
+        return min([most, *(max(0.0, wait) for wait in waits if wait > 0)])
+
+    def forget(self, webhook: int) -> None:
+        """Begin anew with a webhook: its owner has mended or removed it."""
+        self._breakers.pop(webhook, None)
+
+
+# What is sent to webhooks, signed as Standard Webhooks has it.
+
+
+SECRET_PREFIX = "whsec_"  # noqa: S105 - how Standard Webhooks writes secrets
+MOST_IN_DIGEST = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One request to a webhook."""
+
+    id: str
+    body: bytes
+    headers: dict[str, str]
+
+
+def new_secret() -> str:
+    """Return a secret to sign with."""
+    return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
+
+
+def message_of(notifications: Sequence[Notification], secret: str, now: datetime, *, digest: bool) -> Message:
+    """Return what is sent for notifications of one subscription."""
+    if digest:
+        listed = [notification_document(one) for one in notifications[:MOST_IN_DIGEST]]
+        data = {"subscription": notifications[0].subscription, "count": len(notifications), "notifications": listed}
+        joined = ",".join(one.id for one in notifications)
+        id = f"digest_{hashlib.sha256(joined.encode()).hexdigest()[:32]}"
+    else:
+        data, id = notification_document(notifications[0]), notifications[0].id
+    body = to_json({"type": "tocsin.digest" if digest else "tocsin.notification", "timestamp": now, "data": data})
+    return sign(id, body, secret, now)
+
+
+def sign(id: str, body: bytes, secret: str, now: datetime) -> Message:
+    """Return the message with its headers."""
+    signature = Signer(secret).sign(id, now, body.decode())
+    headers = {
+        "content-type": "application/json",
+        "user-agent": "tocsin-webhooks",
+        "webhook-id": id,
+        "webhook-timestamp": str(int(now.timestamp())),
+        "webhook-signature": signature,
+    }
+    return Message(id, body, headers)
+
+
+# The courier.
+
 
 log = structlog.get_logger("tocsin.webhooks")
 _AT_A_TIME = 200  # lanes being delivered

@@ -16,7 +16,7 @@ import structlog
 from tocsin.broker import Notification, Page
 from tocsin.broker.push_side import PushSide
 from tocsin.errors import TocsinError
-from tocsin.service.metrics import Metrics
+from tocsin.service.telemetry import Metrics
 
 log = structlog.get_logger("tocsin.push")
 _PAGE = 200  # notifications that a reader has in hand at most

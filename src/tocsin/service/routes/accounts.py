@@ -9,10 +9,9 @@ from typing import Annotated, Any
 from fastapi import Path, Query, Request
 from starlette.responses import Response
 
-from tocsin.broker.times import instant
-from tocsin.service import leaving
+from tocsin.broker.cursors import instant
+from tocsin.service import account_upkeep
 from tocsin.service.access import SCOPES
-from tocsin.service.cookies import set_cookies
 from tocsin.service.documents import json_response
 from tocsin.service.models.accounts import (
     AccountChange,
@@ -31,8 +30,8 @@ from tocsin.service.models.accounts import (
     TokenTold,
 )
 from tocsin.service.principal import DEVICE_COOKIE, SESSION_COOKIE, Someone, service_of
-from tocsin.service.refusals import BadRequest
-from tocsin.service.routes.router import guarded
+from tocsin.service.problems import BadRequest
+from tocsin.service.routes.router import guarded, set_cookies
 from tocsin.store.accounts import Account
 from tocsin.store.audit import Entry
 from tocsin.store.credentials import Credential
@@ -104,7 +103,7 @@ async def leave(request: Request, body: Farewell, principal: Someone) -> Respons
     """Delete the account with its subscriptions, webhooks, credentials and dead letters; needs the password."""
     service = service_of(request)
     await service.identities.check_own_password(principal, body.password)
-    await leaving.delete_account(service, principal.name, principal.actor)
+    await account_upkeep.delete_account(service, principal.name, principal.actor)
     response = Response(status_code=204)
     response.delete_cookie(SESSION_COOKIE, path="/")
     return response
@@ -186,7 +185,7 @@ async def change(request: Request, name: str, body: AccountChange, principal: So
                responses={409: {"description": "It is the only admin's"}})  # fmt: skip
 async def remove(request: Request, name: str, principal: Someone) -> Response:
     """Delete an account with its subscriptions, webhooks, credentials and dead letters."""
-    await leaving.delete_account(service_of(request), name, principal.actor)
+    await account_upkeep.delete_account(service_of(request), name, principal.actor)
     return Response(status_code=204)
 
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from tocsin.service.documents import dead_letter_document, json_response, receipt_document
 from tocsin.service.models.events import DeadLettersTold, ReceiptTold
 from tocsin.service.principal import Someone, service_of
-from tocsin.service.refusals import Forbidden
+from tocsin.service.problems import Forbidden
 from tocsin.service.routes.router import guarded
 from tocsin.service.routes.subscriptions import read_cursor
 

@@ -9,9 +9,15 @@ from starlette.responses import Response
 
 from tocsin.service import publishing
 from tocsin.service.documents import json_response
-from tocsin.service.ingest import CLOUDEVENT, CLOUDEVENTS, JSON, NDJSON, read_events
 from tocsin.service.models.events import BatchTold, DryRunTold, ReceiptTold
 from tocsin.service.principal import Principal, Someone, service_of
+from tocsin.service.publishing import (
+    CLOUDEVENT,
+    CLOUDEVENTS,
+    JSON,
+    NDJSON,
+    read_events,
+)
 from tocsin.service.routes.router import guarded
 
 router = guarded("events")

@@ -9,15 +9,14 @@ from fastapi import Header, Query, Request, WebSocket
 from starlette.responses import Response
 
 from tocsin.errors import TocsinError
-from tocsin.service import reading
+from tocsin.service import documents
 from tocsin.service.documents import json_response, notification_document, page_document
 from tocsin.service.models.base import Consumer
 from tocsin.service.models.notifications import Acknowledgement, NotificationsTold, WhyTold
 from tocsin.service.principal import Someone, service_of
-from tocsin.service.problems import problem_of
-from tocsin.service.push import web_socket
-from tocsin.service.push.event_stream import MEDIA_TYPE, EventStream
-from tocsin.service.refusals import Throttled
+from tocsin.service.problems import Throttled, problem_of
+from tocsin.service.push import streams
+from tocsin.service.push.streams import MEDIA_TYPE, EventStream
 from tocsin.service.routes.router import guarded
 
 router = guarded("notifications")
@@ -43,7 +42,7 @@ async def read(
 ) -> Response:
     """Return notifications in order after a cursor; without one, after what the consumer has acknowledged."""
     service = service_of(request)
-    first = await reading.first_cursor(service, principal, cursor, start)
+    first = await documents.first_cursor(service, principal, cursor, start)
     page = await asyncio.to_thread(
         service.broker.notifications, principal.name, cursor=first, limit=limit, consumer=consumer
     )
@@ -75,7 +74,7 @@ async def stream(
     service = service_of(request)
     if service.hub.count(principal.number) >= service.settings.streams_per_account:
         raise Throttled(f"an account has {service.settings.streams_per_account} streams at most", 5.0)
-    first = await reading.first_cursor(service, principal, last_event_id or cursor, start)
+    first = await documents.first_cursor(service, principal, last_event_id or cursor, start)
     return EventStream(service, principal, first, consumer)
 
 
@@ -92,18 +91,18 @@ async def live(
     try:
         if service.hub.count(principal.number) >= service.settings.streams_per_account:
             raise Throttled("too many streams", 5.0)
-        first = await reading.first_cursor(service, principal, cursor, start)
+        first = await documents.first_cursor(service, principal, cursor, start)
     except TocsinError as error:
         await socket.close(4000 + problem_of(error)["status"])
         return
-    await web_socket.serve(service, socket, principal, first, consumer)
+    await streams.serve(service, socket, principal, first, consumer)
 
 
 @router.get("/v1/notifications/{cursor}/why", summary="Why you were told", response_model=WhyTold, responses=_EXPIRED)
 async def why(request: Request, cursor: str, principal: Someone) -> Response:
     """Return a notification, by its cursor, with the conditions of its subscription and the actual values."""
     service = service_of(request)
-    found, text = await asyncio.to_thread(reading.notification_and_text, service, principal, cursor)
+    found, text = await asyncio.to_thread(documents.notification_and_text, service, principal, cursor)
     explain = service.broker.explain
     told = await asyncio.to_thread(explain, found.seq, found.subscription, owner=principal.name)
     return json_response({"notification": notification_document(found), "text": text, **told.as_json()})

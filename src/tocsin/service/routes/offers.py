@@ -13,7 +13,7 @@ from tocsin.offers.program_files import program_view
 from tocsin.service.documents import json_response
 from tocsin.service.models.offers import OfferQuery, OffersFoundTold, OffersTold, ProgramsTold
 from tocsin.service.principal import Someone, service_of
-from tocsin.service.refusals import NotFound
+from tocsin.service.problems import NotFound
 from tocsin.service.routes.router import guarded
 
 router = guarded("offers")

@@ -10,11 +10,10 @@ from fastapi import Request
 from starlette.responses import HTMLResponse, Response
 
 from tocsin.errors import TocsinError
-from tocsin.service.asyncapi import asyncapi_document
 from tocsin.service.documents import json_response
+from tocsin.service.openapi import asyncapi_document
 from tocsin.service.principal import service_of
-from tocsin.service.problems import PROBLEM_TITLES
-from tocsin.service.refusals import NotFound
+from tocsin.service.problems import PROBLEM_TITLES, NotFound
 from tocsin.service.routes.router import guarded
 
 router = guarded("operations")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Header, Path, Query, Request
 from starlette.responses import Response
 
-from tocsin.broker.times import instant
+from tocsin.broker.cursors import instant
 from tocsin.errors import UnknownName
 from tocsin.schema.document import to_document
 from tocsin.schema.files import dumps
@@ -17,9 +17,8 @@ from tocsin.service import schema_changes
 from tocsin.service.documents import json_response
 from tocsin.service.models.schema import Extensions, ExtensionTold, SchemaHistoryTold
 from tocsin.service.principal import Someone, service_of
-from tocsin.service.refusals import NotFound
-from tocsin.service.routes.etags import etag, expected
-from tocsin.service.routes.router import guarded
+from tocsin.service.problems import NotFound
+from tocsin.service.routes.router import etag, expected, guarded
 
 router = guarded("schema")
 Format = Literal["json", "xml", "toml"]

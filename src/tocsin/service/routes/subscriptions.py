@@ -13,7 +13,6 @@ from tocsin.broker import SubscriptionReceipt
 from tocsin.errors import LeaseEnded
 from tocsin.service import drafts, subscribing
 from tocsin.service.documents import json_response, subscribed_document, subscription_document
-from tocsin.service.ingest import NDJSON
 from tocsin.service.models.base import LeaseSeconds
 from tocsin.service.models.subscriptions import (
     DeliveryRuleBody,
@@ -31,10 +30,10 @@ from tocsin.service.models.subscriptions import (
     SubscriptionTold,
 )
 from tocsin.service.principal import TICKET_HEADER, Someone, service_of
-from tocsin.service.push.schedule import DeliveryRule
-from tocsin.service.refusals import BadRequest, WrongMediaType
-from tocsin.service.routes.etags import etag, expected
-from tocsin.service.routes.router import guarded
+from tocsin.service.problems import BadRequest, WrongMediaType
+from tocsin.service.publishing import NDJSON
+from tocsin.service.push.desk import DeliveryRule
+from tocsin.service.routes.router import etag, expected, guarded
 
 router = guarded("subscriptions")
 Id = Annotated[int, Path(ge=0, lt=2**63)]

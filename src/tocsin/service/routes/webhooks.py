@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import Path, Query, Request
 from starlette.responses import Response
 
-from tocsin.broker.times import instant
+from tocsin.broker.cursors import instant
 from tocsin.service import hooks
 from tocsin.service.documents import json_response
 from tocsin.service.models.notifications import (
@@ -20,7 +20,7 @@ from tocsin.service.models.notifications import (
     WebhookTold,
 )
 from tocsin.service.principal import Someone, service_of
-from tocsin.service.refusals import BadRequest
+from tocsin.service.problems import BadRequest
 from tocsin.service.routes.router import guarded
 from tocsin.store.deliveries import Delivery
 from tocsin.store.webhooks import Webhook

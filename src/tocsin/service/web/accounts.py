@@ -7,11 +7,11 @@ from typing import Any
 
 from starlette.responses import Response
 
-from tocsin.broker.times import instant
+from tocsin.broker.cursors import instant
 from tocsin.errors import TocsinError
-from tocsin.service.cookies import set_cookies
 from tocsin.service.identities import LoggedIn
 from tocsin.service.principal import DEVICE_COOKIE, SESSION_COOKIE
+from tocsin.service.routes.router import set_cookies
 from tocsin.service.web.visit import Pages, Visit, safe_path
 from tocsin.store.credentials import Credential
 

@@ -13,9 +13,9 @@ from typing import Any
 from tocsin.broker.expressions import prepare
 from tocsin.errors import LanguageError
 from tocsin.language import parse
-from tocsin.language.bulk_form import to_bulk
+from tocsin.language.documents import to_bulk
 from tocsin.language.literals import render_string
-from tocsin.language.offered import operators_of
+from tocsin.language.operands import operators_of
 from tocsin.language.render import render_name
 from tocsin.language.syntax import Op
 from tocsin.operators.registry import Registry

@@ -6,10 +6,10 @@ import asyncio
 
 from starlette.responses import Response
 
-from tocsin.broker.times import instant
+from tocsin.broker.cursors import instant
 from tocsin.errors import EventRejected, TocsinError
 from tocsin.service import hooks, publishing
-from tocsin.service.ingest import Incoming
+from tocsin.service.publishing import Incoming
 from tocsin.service.web.visit import Pages, Visit
 
 pages = Pages()

@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from tocsin.service import reading
+from tocsin.service import documents
 from tocsin.service.web.recent import newest
 from tocsin.service.web.visit import Pages, Visit
 
@@ -36,7 +36,9 @@ async def matches(visit: Visit) -> Response:
     if cursor is None:
         found = await asyncio.to_thread(newest, visit, _PER_PAGE)
         return visit.page("matches.html", matches=found, following=None, live=True)
-    first = await reading.first_cursor(visit.service, visit.principal, None if cursor == "oldest" else cursor, "oldest")
+    first = await documents.first_cursor(
+        visit.service, visit.principal, None if cursor == "oldest" else cursor, "oldest"
+    )
     page = await asyncio.to_thread(broker.notifications, visit.principal.name, cursor=first, limit=_PER_PAGE)
     return visit.page("matches.html", matches=list(page), following=page.cursor if page.more else None, live=False)
 
@@ -45,7 +47,7 @@ async def matches(visit: Visit) -> Response:
 async def why(visit: Visit) -> Response:
     """Say why a notification came: each condition with the actual value."""
     found, text = await asyncio.to_thread(
-        reading.notification_and_text, visit.service, visit.principal, visit.request.path_params["cursor"]
+        documents.notification_and_text, visit.service, visit.principal, visit.request.path_params["cursor"]
     )
     explain = visit.service.broker.explain
     told = await asyncio.to_thread(explain, found.seq, found.subscription, owner=visit.principal.name)

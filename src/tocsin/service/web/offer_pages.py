@@ -20,8 +20,7 @@ from tocsin.language.syntax import And
 from tocsin.offers.analysis import Analysis
 from tocsin.schema import EVENT_TYPE
 from tocsin.schema.examples import load_example
-from tocsin.service.ingest import Incoming
-from tocsin.service.publishing import publish
+from tocsin.service.publishing import Incoming, publish
 from tocsin.service.web.visit import Pages, Visit
 
 pages = Pages()

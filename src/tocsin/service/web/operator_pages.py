@@ -10,7 +10,7 @@ from starlette.responses import Response
 from tocsin.errors import TocsinError
 from tocsin.language import Explanation
 from tocsin.language.documents import decode
-from tocsin.service.refusals import Invalid, Throttled
+from tocsin.service.problems import Invalid, Throttled
 from tocsin.service.web.visit import Pages, Visit
 
 pages = Pages()

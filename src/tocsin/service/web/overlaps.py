@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tocsin.broker import Broker
 from tocsin.broker.expressions import bind_stored
-from tocsin.compile.covering import covers
+from tocsin.compile.analysis import covers
 from tocsin.compile.normalise import NormalForm, normalise
 from tocsin.errors import TocsinError
 from tocsin.schema import Schema

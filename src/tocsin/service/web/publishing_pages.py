@@ -9,7 +9,7 @@ from starlette.responses import Response
 from tocsin.errors import EventRejected, LanguageError, Violation
 from tocsin.schema import Schema, View
 from tocsin.service import publishing, subscribing
-from tocsin.service.ingest import Incoming
+from tocsin.service.publishing import Incoming
 from tocsin.service.web.builder import rows_of
 from tocsin.service.web.examples import example_values
 from tocsin.service.web.fields import fields_of, given_values, read_event

@@ -9,10 +9,10 @@ from typing import Any
 
 from tocsin.broker import Notification, SubscriptionView
 from tocsin.broker.admission import read_stored
-from tocsin.broker.times import instant
+from tocsin.broker.cursors import instant
 from tocsin.language import bind, evaluate, explain
 from tocsin.language.explain import HIDDEN_RULE, Explanation, plain_values
-from tocsin.operators.stored_calls import StoredCalls
+from tocsin.operators.calls import StoredCalls
 from tocsin.service.drafts import LogStretch
 from tocsin.service.web.visit import Visit
 from tocsin.store.events import StoredEvent

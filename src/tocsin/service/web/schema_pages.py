@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from tocsin.broker.times import instant
+from tocsin.broker.cursors import instant
 from tocsin.errors import TocsinError
 from tocsin.schema import HierarchicalDomain, Schema
 from tocsin.service import schema_changes

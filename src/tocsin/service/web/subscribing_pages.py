@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from tocsin.errors import LanguageError, TocsinError
 from tocsin.language.documents import decode
-from tocsin.operators.binding import is_usable
+from tocsin.operators.calls import is_usable
 from tocsin.schema import Schema
 from tocsin.service import drafts, subscribing
 from tocsin.service.web.builder import MOST_ROWS, Row, operators, rows_of, text_of, trouble_with

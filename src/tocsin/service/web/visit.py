@@ -25,8 +25,7 @@ from starlette.routing import Route
 from tocsin.errors import TocsinError
 from tocsin.service.access import Rule
 from tocsin.service.principal import CSRF_HEADER, Principal, identify, same_site, service_of
-from tocsin.service.problems import problem_of
-from tocsin.service.refusals import Forbidden, Throttled, Unauthenticated
+from tocsin.service.problems import Forbidden, Throttled, Unauthenticated, problem_of
 from tocsin.service.service import Service
 from tocsin.service.web.rendering import render
 

@@ -1,1 +1,1 @@
-"""Alembic migrations, run by store/upgrade.py on the connection that it passes in."""
+"""Alembic migrations, run by store/database.py on the connection that it passes in."""

@@ -1,4 +1,4 @@
-"""What Alembic runs: the migrations, on the connection and in the transaction of store/upgrade.py."""
+"""What Alembic runs: the migrations, on the connection and in the transaction of store/database.py."""
 
 from alembic import context
 

@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Give every subscription its price, as store/prices.py computes it."""
+    """Give every subscription its price, as store/subscriptions.py computes it."""
     op.add_column("leases", sa.Column("price", sa.BigInteger, nullable=False, server_default="0"))
     as_text = "convert_from(s.tree, 'UTF8')" if op.get_bind().dialect.name == "postgresql" else "CAST(s.tree AS TEXT)"
     size = "octet_length(s.tree)" if op.get_bind().dialect.name == "postgresql" else "length(s.tree)"

@@ -1,0 +1,92 @@
+"""Event types, the views that merge several of them, and unions.
+
+A union pairs the event type of offers with the type whose attributes are the properties of those who subscribe:
+
+    [unions.auto_insurance]
+    event = "insurance"
+    subscriber = "driver"
+
+An offer is an event of the one type; a subscriber describes itself by properties, which are the attributes of the
+other. language/sides.py says what each may speak of (symmetric subscriptions, section 4.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tocsin.errors import AttributeInType, UnknownAttribute, repeated
+from tocsin.schema.domain import Domain
+
+EVENT_TYPE = "event_type"  # the distinguished attribute; every event has it, and it is multiple
+
+
+@dataclass(frozen=True, slots=True)
+class TypeAttribute:
+    """One triple (attribute, mandatory|optional, unique|multiple) of an event type."""
+
+    attribute: str
+    mandatory: bool = True
+    multiple: bool = False
+
+    def __str__(self) -> str:
+        """The two annotations as the paper writes them: 'mandatory unique', 'optional multiple'."""
+        return f"{'mandatory' if self.mandatory else 'optional'} {'multiple' if self.multiple else 'unique'}"
+
+
+@dataclass(frozen=True, slots=True)
+class EventType:
+    """A named set of attributes, each mandatory or optional, unique or multiple."""
+
+    name: str
+    attributes: tuple[TypeAttribute, ...]
+
+    def __post_init__(self) -> None:
+        if twice := repeated(entry.attribute for entry in self.attributes):
+            raise AttributeInType(self.name, twice[0])
+
+    def get(self, attribute: str) -> TypeAttribute | None:
+        return next((entry for entry in self.attributes if entry.attribute == attribute), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewAttribute:
+    """An attribute as a view shows it.
+
+    `ever_multiple` says that some event type of the schema, in the view or not, allows several values: an event may be
+    of that type too.
+    """
+
+    name: str
+    domain: Domain
+    mandatory: bool
+    multiple: bool
+    ever_multiple: bool
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The merged attributes of several event types: mandatory wins over optional, multiple over unique."""
+
+    event_types: frozenset[str]
+    attributes: Mapping[str, ViewAttribute]
+
+    def __getitem__(self, attribute: str) -> ViewAttribute:
+        try:
+            return self.attributes[attribute]
+        except KeyError:
+            raise UnknownAttribute(attribute, self.attributes) from None
+
+    @property
+    def mandatory(self) -> tuple[str, ...]:
+        """The names of the mandatory attributes, in order."""
+        return tuple(name for name, entry in self.attributes.items() if entry.mandatory)
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """A union's name, the event type of its offers, and the one whose attributes are its subscribers' properties."""
+
+    name: str
+    event: str
+    subscriber: str
