@@ -37,7 +37,7 @@ from tocsin.language.units import METRES, SECONDS
 from tocsin.schema import Domain, Key, NumericDomain, PointDomain, TextDomain, ViewAttribute
 
 CONTAINING = frozenset({Op.CONTAINS, Op.CONTAINS_ANY, Op.CONTAINS_ALL})
-_PATTERNS = frozenset({Op.ENDS_WITH, Op.CONTAINS_TEXT, Op.MATCHES})
+_FROM_LIKE = frozenset({Op.ENDS_WITH, Op.CONTAINS_TEXT, Op.MATCHES})
 _ALWAYS = frozenset({Op.PRESENT, Op.ABSENT})
 KINDS = {"time": "a time", "point": "a point"}  # how an attribute's kind is said where an adjective would not do
 
@@ -56,7 +56,7 @@ def _has(attribute: ViewAttribute, op: Op) -> bool:
         return "contains" in offered if attribute.domain.kind == "text" else members
     if op is Op.IN:
         return "=" in offered or (attribute.multiple and "contains" in offered)
-    if op in _PATTERNS:
+    if op in _FROM_LIKE:
         return "like" in offered
     if op is Op.BETWEEN:
         return {">=", "<="} <= offered
