@@ -21,7 +21,7 @@ from tocsin.index.coder import Coder, Codes
 from tocsin.index.jit import kernel
 from tocsin.index.key_column import CodedBatch, KeyColumn, MultipleCodes, RawColumns, from_events, keys_of
 from tocsin.index.layout import ABSENT_CODE
-from tocsin.index.patterns import PatternTexts
+from tocsin.index.patterns import PatternTexts, StackedPatterns
 from tocsin.index.raw_memory import addresses_of, code_by_tables
 from tocsin.index.word_tokens import WordTokens
 from tocsin.schema import EVENT_TYPE, Domain, Event, NumericDomain, Schema, TextDomain, Value
@@ -341,13 +341,10 @@ class SegmentEncoder:
             if found is not None:
                 code = known.get(found[0])
                 single[position] = remember(found[0]) if code is None else code
-        multiples: dict[int, MultipleCodes] = {}
+        multiples: dict[int, MultipleCodes] = self._patterns.coded_one(values) if self._patterns is not None else {}
         for position, coder in self._multiple_valued:
             column = coder.column
             found = values.get(column.attribute)
-            if found is not None and coder.patterns is not None:
-                multiples[position] = coder.patterns.coded_one(found)  # type: ignore[arg-type]
-                continue
             if found is not None and coder.words is not None and source is not None:
                 tokens = source.word_tokens(column.attribute, column.domain)
                 if tokens is not None:
@@ -372,7 +369,22 @@ class SegmentEncoder:
 
     @cached_property
     def _multiple_valued(self) -> list[tuple[int, Coder]]:
-        return [(position, coder) for position, coder in enumerate(self.coders) if coder.column.multiple]
+        """Position and coder of each column that an event may have several codes in, but those of patterns."""
+        return [
+            (position, coder)
+            for position, coder in enumerate(self.coders)
+            if coder.column.multiple and coder.column.derivation != "patterns"
+        ]
+
+    @cached_property
+    def _patterns(self) -> StackedPatterns | None:
+        """The patterns of all columns together, for single events."""
+        chosen = [
+            (position, coder.column.attribute, coder.patterns)
+            for position, coder in enumerate(self.coders)
+            if coder.patterns is not None
+        ]
+        return StackedPatterns(chosen) if chosen else None
 
 
 def _lists_of_one(keys: KeyColumn, coder: Coder, codes: Codes) -> None:

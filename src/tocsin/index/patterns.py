@@ -16,7 +16,7 @@ those of TextCoder are. Used by index/encode.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -140,15 +140,10 @@ class PatternCoder:
             )
         return MultipleCodes(*found, texts.present)
 
-    def coded_one(self, values: tuple[str, ...]) -> MultipleCodes:
-        """Return the codes of one event with these texts."""
-        if self._folded.arrays is None:
-            found = self._plain.codes_of_one(values)
-        elif self._plain.arrays is None:
-            found = self._folded.codes_of_one(values)
-        else:
-            found = united(*self._plain.codes_of_one(values), *self._folded.codes_of_one(values))
-        return MultipleCodes(*found, _PRESENT)
+    @property
+    def forms(self) -> list[_Form]:
+        """The patterns by the form of the text that they look at."""
+        return [form for form in (self._plain, self._folded) if form.arrays is not None]
 
 
 class _Form:
@@ -164,14 +159,95 @@ class _Form:
         """Return offset and codes of MultipleCodes, for texts that lie there."""
         return find_patterns(offsets, data, event, self.fold, self.arrays, *self.levels)
 
-    def codes_of_one(self, values: tuple[str, ...]) -> tuple[Int64s, Codes]:
-        """Return the same for one event with these texts."""
-        encoded = [(text if not self.fold or text.isascii() else text.casefold()).encode() for text in values]
-        data, offsets = np.frombuffer(b"".join(encoded) or b"\0", np.uint8), np.zeros(len(values) + 1, np.int32)
-        np.cumsum([len(text) for text in encoded], out=offsets[1:])
-        return find_patterns(
-            offsets.ctypes.data, data.ctypes.data, np.array([0, len(values)]), self.fold, self.arrays, *self.levels
-        )
+
+class Stacked(NamedTuple):
+    """The patterns of several forms as one: those of form f are searched by the levels f of these arrays.
+
+    Level l of form f has bits[words[f, l] :], 1 << size[f, l] of them (none where size is 0), and start[starts[f, l] :].
+    Column c has the forms form[c] .. form[c + 1]; bare[bares[f] : bares[f + 1]] are the bare patterns of form f.
+    """
+
+    arrays: Arrays
+    bits: Words
+    start: Codes
+    anchor: Codes
+    words: Int64s
+    starts: Int64s
+    size: Int64s
+    bares: Int64s
+    fold: npt.NDArray[np.bool_]
+    form: Int64s
+
+
+class StackedPatterns:
+    """The patterns of several columns, found in the texts of one event by one call."""
+
+    def __init__(self, columns: Sequence[tuple[int, str, PatternCoder]]) -> None:
+        self._columns = [(position, attribute) for position, attribute, _ in columns]
+        self._forms = [
+            (attribute, form.fold, number)
+            for number, (_, attribute, coder) in enumerate(columns)
+            for form in coder.forms
+        ]
+        self._stacked = _stacked([coder.forms for _, _, coder in columns])
+
+    def coded_one(self, values: Mapping[str, tuple[Any, ...]]) -> dict[int, MultipleCodes]:
+        """Return the codes of one event in the columns whose attributes it binds, by position."""
+        texts: list[bytes] = []
+        counts = [0]
+        for attribute, fold, _ in self._forms:
+            for text in values.get(attribute, ()):
+                texts.append((text.casefold() if fold and not text.isascii() else text).encode())
+            counts.append(len(texts))
+        lengths = np.array([0, *map(len, texts)], np.int64)
+        data = np.frombuffer(b"".join(texts) + bytes(PADDING), np.uint8)
+        offset, codes = find_in_one(data, np.cumsum(lengths), np.array(counts, np.int64), self._stacked)
+        ends = offset.tolist()
+        found: dict[int, MultipleCodes] = {}
+        for number, (position, attribute) in enumerate(self._columns):
+            if attribute in values:
+                part = codes[ends[number] : ends[number + 1]]
+                found[position] = MultipleCodes(np.array([0, len(part)]), part, _PRESENT)
+        return found
+
+
+def _stacked(columns: Sequence[Sequence[_Form]]) -> Stacked:
+    forms = [form for column in columns for form in column]
+    arrays = [form.arrays for form in forms]
+    levels = [level for form in forms for level in form.levels]
+    patterns = _sums([len(each.code) for each in arrays])
+    anchors = _sums([len(each.anchor) - 1 for each in arrays])
+    listed = [len(level.anchor) for level in levels]
+    of_form = np.repeat(np.arange(len(forms)), len(LEVELS))
+    return Stacked(
+        Arrays(
+            data=_joined([each.data[: each.piece[-1]].tobytes() for each in arrays]),
+            piece=_one_after_another([each.piece for each in arrays]),
+            pattern=_one_after_another([each.pattern for each in arrays]),
+            flags=np.concatenate([each.flags for each in arrays]),
+            code=np.concatenate([each.code for each in arrays]),
+            anchor_data=_joined([each.anchor_data[: each.anchor[-1]].tobytes() for each in arrays]),
+            anchor=_one_after_another([each.anchor for each in arrays]),
+            gram=np.concatenate([each.gram for each in arrays]),
+            anchored=_one_after_another([each.anchored for each in arrays]),
+            listed=np.concatenate([e.listed + p for e, p in zip(arrays, patterns, strict=False)]).astype(np.int32),
+            bare=np.concatenate([e.bare + p for e, p in zip(arrays, patterns, strict=False)]).astype(np.int32),
+        ),
+        bits=np.concatenate([level.bits for level in levels]),
+        start=np.concatenate([e.start + p for e, p in zip(levels, _sums(listed), strict=False)]).astype(np.int32),
+        anchor=np.concatenate([e.anchor + anchors[f] for e, f in zip(levels, of_form, strict=True)]).astype(np.int32),
+        words=_sums([len(level.bits) for level in levels]),
+        starts=_sums([len(level.start) for level in levels]),
+        size=np.array([(64 * len(level.bits)).bit_length() - 1 if len(level.bits) else 0 for level in levels]),
+        bares=_sums([len(each.bare) for each in arrays]),
+        fold=np.array([form.fold for form in forms], np.bool_),
+        form=_sums([len(column) for column in columns]),
+    )
+
+
+def _one_after_another(offsets: Sequence[Int64s]) -> Int64s:
+    """Return the offsets of several lists for the lists put one after the other."""
+    return _sums(np.concatenate([np.diff(each) for each in offsets]))
 
 
 # --- making the arrays ------------------------------------------------------------------------------------------------
@@ -276,6 +352,54 @@ def choose_grams(data: Bytes, offset: Int64s, mine: Int64s, size: int, bits: int
 
 
 @kernel
+def find_in_one(data: Bytes, offset: Int64s, counts: Int64s, stacked: Stacked) -> tuple[Int64s, Codes]:
+    """Return the codes that one event has in each column, ascending and once: offset by column, codes.
+
+    Form f looks at the texts counts[f] .. counts[f + 1]; text t are the bytes offset[t] .. of `data`.
+    """
+    longest, arrays, base = np.int64(0), stacked.arrays, data.ctypes.data
+    for t in range(len(offset) - 1):
+        longest = max(longest, offset[t + 1] - offset[t])
+    text = np.empty(longest + PADDING, np.uint8)
+    fired = np.full(len(arrays.anchor) - 1, -1, np.int32)
+    found, n = np.empty(256, np.int32), 0
+    ends = np.zeros(len(stacked.form), np.int64)
+    for c in range(len(stacked.form) - 1):
+        start = n
+        for f in range(stacked.form[c], stacked.form[c + 1]):
+            for t in range(counts[f], counts[f + 1]):
+                length = offset[t + 1] - offset[t]
+                copy_text(base + offset[t], length, stacked.fold[f], text)
+                for z in range(stacked.bares[f], stacked.bares[f + 1]):
+                    if is_like_bytes(text, length, arrays.bare[z], arrays):
+                        found, n = _put(found, n, arrays.code[arrays.bare[z]])
+                for level in range(len(LEVELS)):
+                    at = len(LEVELS) * f + level
+                    if stacked.size[at]:
+                        found, n = _scan(
+                            text, length, t, LEVELS[level], stacked.size[at], stacked.bits, stacked.words[at],
+                            stacked.start, stacked.starts[at], stacked.anchor, arrays, fired, found, n,
+                        )  # fmt: skip
+        n = _sorted_once(found, start, n)
+        ends[c + 1] = n
+    return ends, found[:n].copy()
+
+
+@helper
+def _sorted_once(found: Codes, start: int, n: int) -> int:
+    """Sort found[start:n] and leave out what is there twice; return the new end."""
+    if n - start < 2:
+        return n
+    found[start:n].sort()
+    end, n = n, start + 1
+    for j in range(start + 1, end):
+        if found[j] != found[n - 1]:
+            found[n] = found[j]
+            n += 1
+    return n
+
+
+@kernel
 def find_patterns(
     offsets: int, texts: int, event: Int64s, fold: bool, arrays: Arrays, four: Grams, two: Grams, one: Grams
 ) -> tuple[Int64s, Codes]:
@@ -299,18 +423,10 @@ def find_patterns(
             for p in arrays.bare:
                 if is_like_bytes(text, length, p, arrays):
                     found, n = _put(found, n, arrays.code[p])
-            found, n = _scan(text, length, i, 4, four, arrays, fired, found, n)
-            if len(two.bits):
-                found, n = _scan(text, length, i, 2, two, arrays, fired, found, n)
-            if len(one.bits):
-                found, n = _scan(text, length, i, 1, one, arrays, fired, found, n)
-        if n - start > 1:
-            found[start:n].sort()
-            end, n = n, start + 1
-            for j in range(start + 1, end):
-                if found[j] != found[n - 1]:
-                    found[n] = found[j]
-                    n += 1
+            found, n = _scan_level(text, length, i, 4, four, arrays, fired, found, n)
+            found, n = _scan_level(text, length, i, 2, two, arrays, fired, found, n)
+            found, n = _scan_level(text, length, i, 1, one, arrays, fired, found, n)
+        n = _sorted_once(found, start, n)
         offset[e + 1] = n
     return offset, found[:n].copy()
 
@@ -339,23 +455,31 @@ def _put(found: Codes, n: int, code: np.int32) -> tuple[Codes, int]:
 
 
 @helper
-def _scan(
+def _scan_level(
     text: Bytes, length: int, number: int, size: int, grams: Grams, arrays: Arrays, fired: Codes, found: Codes, n: int
 ) -> tuple[Codes, int]:
     """Append the codes of the patterns with anchors of one level that the text is like."""
-    words, bits = grams.bits, 0
-    while (64 << bits) < 64 * len(words):
-        bits += 1
-    bits += 6
-    if not len(words):
+    if not len(grams.bits):
         return found, n
+    bits = 6
+    while (1 << bits) < 64 * len(grams.bits):
+        bits += 1
+    return _scan(text, length, number, size, bits, grams.bits, 0, grams.start, 0, grams.anchor, arrays, fired, found, n)
+
+
+@helper
+def _scan(
+    text: Bytes, length: int, number: int, size: int, bits: int, words: Words, first_word: int, start: Codes,
+    first_start: int, anchor: Codes, arrays: Arrays, fired: Codes, found: Codes, n: int,
+) -> tuple[Codes, int]:  # fmt: skip
+    """The same, for a level that begins there in its arrays."""
     base, left, right = text.ctypes.data, np.uint64(64 - 8 * size), np.uint64(64 - bits)
     for at in range(length - size + 1):
         h = np.int64(((word_at(base + at) << left) * _MIXER) >> right)
-        if not (words[np.uint64(h >> 6)] >> np.uint64(h & 63)) & np.uint64(1):
+        if not (words[np.uint64(first_word + (h >> 6))] >> np.uint64(h & 63)) & np.uint64(1):
             continue
-        for j in range(grams.start[h], grams.start[h + 1]):
-            a = grams.anchor[j]
+        for j in range(start[first_start + h], start[first_start + h + 1]):
+            a = anchor[j]
             if fired[a] == number or not _has_anchor(text, length, at, a, arrays):
                 continue
             fired[a] = number

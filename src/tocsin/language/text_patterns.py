@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ANY_CHARACTER = None
 FOLDED, AS_IT_IS = "f", "c"  # the first character of a pattern in an index: the form of the text that it looks at
-LONGEST_PIECE = 200  # characters of a piece that has a _
+LONGEST_PIECE = 64  # characters of a piece that has a _
 LONGEST_PATTERN = 4_096  # characters
 LARGEST_PROGRAM = 1_000  # instructions of a regular expression
 _MEMORY = 8 << 20  # bytes that one regular expression may use while it runs
@@ -134,7 +134,7 @@ def _stands(piece: Piece, text: str, at: int) -> bool:
     """Return whether the piece stands at a place of the text."""
     if at + len(piece) > len(text):
         return False
-    return all(char is None or char == text[at + i] for i, char in enumerate(piece))
+    return all(text.startswith(run, at + start) for start, run in _runs(piece))
 
 
 def _place(piece: Piece, text: str, at: int) -> int:
@@ -143,13 +143,14 @@ def _place(piece: Piece, text: str, at: int) -> int:
         return text.find("".join(piece), at)  # type: ignore[arg-type]
     offset, literal = max(_runs(piece), key=lambda run: len(run[1]), default=(0, ""))
     found = text.find(literal, at + offset)
-    while found >= 0:
+    while found >= 0 and found - offset + len(piece) <= len(text):
         if _stands(piece, text, found - offset):
             return found - offset
         found = text.find(literal, found + 1)
     return -1
 
 
+@lru_cache(maxsize=10_000)
 def _runs(piece: Piece) -> list[tuple[int, str]]:
     """Return the longest runs of characters of a piece, with their places."""
     found: list[tuple[int, str]] = []
