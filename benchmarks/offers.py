@@ -30,7 +30,7 @@ from tocsin.language.formula import FLOAT, INT
 from tocsin.language.semantics import decide
 from tocsin.offers import Analysis, Program, ProgramCache, Programs
 from tocsin.offers.scan import OfferScan
-from tocsin.offers.survivors import Candidates
+from tocsin.offers.survivors import OfferCandidates
 
 Document = dict[str, Any]
 BATCH_TURNS = 15
@@ -56,15 +56,15 @@ class Market:
         self.analysis = Analysis(SCHEMA, programs())
         self.scan = OfferScan(self.tier, SCHEMA)
 
-    def batch(self, documents: list[Document], threads: int = 1) -> Candidates:
+    def batch(self, documents: list[Document], threads: int = 1) -> OfferCandidates:
         """Return the candidates, which are the matches: no subscription has checks."""
         return self.scan.find([self.analysis.analyse(one) for one in documents], threads=threads)
 
-    def single(self, document: Document) -> Candidates:
+    def single(self, document: Document) -> OfferCandidates:
         return self.batch([document])
 
 
-def told(found: Candidates) -> list[tuple[int, int, float]]:
+def told(found: OfferCandidates) -> list[tuple[int, int, float]]:
     """Return offer, id (which is the number here) and price of each match."""
     assert not found.failure.any()
     return sorted(zip(found.offer.tolist(), found.number.tolist(), found.computed["price"].to_list(), strict=True))
@@ -184,7 +184,7 @@ def measure_callable(market: Market, registered: Programs, asked: list[Document]
     """Return the times with other programs, an offer at a time; the first offers build what is needed."""
     analysis, scan = Analysis(SCHEMA, registered), OfferScan(market.tier, SCHEMA)
 
-    def match(document: Document) -> Candidates:
+    def match(document: Document) -> OfferCandidates:
         return scan.find([analysis.analyse(document)])
 
     seconds_each(match, offers(10, seed=5))

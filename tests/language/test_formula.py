@@ -16,7 +16,7 @@ from tocsin.errors import BindError, FormulaFailed, ParseError, TooLarge
 from tocsin.language import parse_condition, parse_expression, render
 from tocsin.language.bind import bind_condition, bind_value
 from tocsin.language.formula import BOOLEAN, DECIMAL, FLOAT, INT, TEXT, Function, Scope, functions_by_name
-from tocsin.language.formula_columns import Column, column_of, several_column
+from tocsin.language.formula_columns import ValueColumn, column_of, several_column
 from tocsin.language.formula_vector import compute_column, condition_column
 from tocsin.language.semantics import Row, compute, condition_holds
 
@@ -24,7 +24,7 @@ DOMAINS = {**NAMES, "?x": INT, "?y": FLOAT}
 FAILED = "failed: "
 
 
-def _columns(rows: list[dict[str, Any]]) -> dict[str, Column]:
+def _columns(rows: list[dict[str, Any]]) -> dict[str, ValueColumn]:
     """Return the rows as columns."""
     of = [rows_of(row) for row in rows]
     return {name: several_column(domain, [row.get(name) for row in of]) for name, domain in DOMAINS.items()}

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.offers.worlds import MARKET, Random, programs, random_offer, random_subscription
-from tocsin.errors import DuplicateName, EventRejected, LanguageError
+from tocsin.errors import DuplicateName, EventRejected, LanguageError, UnknownOffer
 from tocsin.language import bind
 from tocsin.language.semantics import decide
-from tocsin.offers import Analysis, OfferBook, UnknownOffer
+from tocsin.offers import Analysis, OfferBook
 
 
 @settings(max_examples=20, deadline=None)
@@ -59,6 +59,6 @@ def test_ids_are_held_once() -> None:
     book.add(1, offer)
     with pytest.raises(DuplicateName):
         book.add(1, offer)
-    with pytest.raises(UnknownOffer, match="there is no offer '3'"):
+    with pytest.raises(UnknownOffer, match="there is no offer 3"):
         book.remove(3)
     assert (len(book), 1 in book, list(book)) == (1, True, [(1, offer)])

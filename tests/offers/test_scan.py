@@ -24,7 +24,7 @@ from tocsin.language.offer import Offer
 from tocsin.language.semantics import Verdict, decide
 from tocsin.offers import Analysis
 from tocsin.offers.scan import OfferScan
-from tocsin.offers.survivors import Candidates
+from tocsin.offers.survivors import OfferCandidates
 
 Answer = tuple[str | None, dict[str, Any]]  # why it failed (None: it matched), and the computed values
 
@@ -59,7 +59,7 @@ def random_offers(random: Random, count: int, analysis: Analysis) -> list[Offer]
     return found
 
 
-def answers(tier: Tier, found: Candidates) -> tuple[dict[tuple[int, Any], Answer], set[tuple[int, Any]]]:
+def answers(tier: Tier, found: OfferCandidates) -> tuple[dict[tuple[int, Any], Answer], set[tuple[int, Any]]]:
     """Return what the candidates without checks say, by offer and id, and the pairs that have a row with checks."""
     checked = set(tier.segment.section(Section.CHECKED_ROW).tolist())
     ids = tier.segment.ids.tolist()
@@ -171,7 +171,7 @@ def test_only_subscriptions_that_are_live_for_the_offer_are_candidates() -> None
     scan = OfferScan(tier, MARKET)
     asked = [offer({"event": {}, "rules": ["age = 3"]})] * 3
 
-    def numbers(found: Candidates) -> list[list[int]]:
+    def numbers(found: OfferCandidates) -> list[list[int]]:
         return [found.number[found.offer == at].tolist() for at in range(3)]
 
     seq, arrival = np.array([10, 11, 20]), np.array([99, 100, 200])

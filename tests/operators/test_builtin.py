@@ -22,7 +22,7 @@ from tocsin.operators.builtin.logic import Ontology, conclusions, ontology_opera
 from tocsin.operators.builtin.lookup import http_operator, table_operator
 from tocsin.operators.builtin.spatial import Regions, spatial_operators
 from tocsin.operators.builtin.text import text_operators
-from tocsin.operators.calls import Pattern
+from tocsin.operators.calls import CallPattern
 from tocsin.operators.operator import OPEN, Operator
 from tocsin.operators.registry import Registry
 from tocsin.operators.runner import Runner
@@ -145,7 +145,7 @@ def test_images_are_read_from_bytes_and_from_the_allowed_folder_only(tmp_path: P
 def test_an_image_with_too_many_pixels_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tocsin.operators.builtin.image.MAX_PIXELS", 100)
     outcome = Runner().run(
-        Pattern(named(image_operators())["dominantColour"], (("str", "red"),)),
+        CallPattern(named(image_operators())["dominantColour"], (("str", "red"),)),
         event(image=data_uri(np.zeros((11, 10, 3)))),
     )
     assert "110 pixels" in str(outcome.failure)
@@ -234,9 +234,9 @@ def test_a_table_is_looked_up_for_reading_only(tmp_path: Path) -> None:
     assert wanted(event(plate="A1")) == [("stolen",), ("unpaid",)]
     assert wanted(event(plate="B2")) == []
     known = table_operator("known", str(path), f"{query} and reason = :why", reads=["plate"], inputs=["why"])
-    assert runner.run(Pattern(known, (("str", "unpaid"),)), event(plate="A1")).rows == ((),)
+    assert runner.run(CallPattern(known, (("str", "unpaid"),)), event(plate="A1")).rows == ((),)
     spoil = table_operator("spoil", str(path), "delete from cars")
-    assert "readonly" in str(runner.run(Pattern(spoil, ()), event()).failure)
+    assert "readonly" in str(runner.run(CallPattern(spoil, ()), event()).failure)
     runner.close()
 
 
@@ -273,7 +273,7 @@ def test_a_service_is_asked_at_allowed_hosts_only(port: int) -> None:
     assert not weather.pure
     away = http_operator("away", f"http://127.0.0.1:{port}/away", hosts=["127.0.0.1"])
     runner = Runner()
-    assert "302" in str(runner.run(Pattern(away, ()), event()).failure)
+    assert "302" in str(runner.run(CallPattern(away, ()), event()).failure)
     runner.close()
     with pytest.raises(BadDefinition, match="not among the allowed"):
         http_operator("elsewhere", "https://elsewhere.example/", hosts=["127.0.0.1"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.operators.asked import GrowingArray
+from tocsin.operators.questions import GrowingArray
 
 
 def test_an_array_that_grows_leaves_what_was_seen_as_it_was() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tocsin.operators.naive_schedule import NaiveSchedule
-from tocsin.operators.problem import Problem, Statistics, Workload
+from tocsin.operators.problem import PredicateStatistics, SchedulingProblem, Workload
 
 
 def workload(conjunctions: list[list[int]], predicates: int) -> Workload:
@@ -32,13 +32,13 @@ def test_the_naive_schedule_stops_at_the_first_member_that_fails_and_asks_for_no
 
     given = workload([[0, 1, 2], [1, 3], [0, ~1], [2, ~0]], 4)
     given.check()
-    assert NaiveSchedule().run(Problem.whole(given), evaluate).tolist() == [False, False, True, False]
+    assert NaiveSchedule().run(SchedulingProblem.whole(given), evaluate).tolist() == [False, False, True, False]
     assert asked == [0, 1, 2]
 
 
 def test_a_problem_of_some_candidates_is_answered_for_these() -> None:
     given = workload([[0], [1], [0, 1]], 2)
-    problem = Problem(given, np.array([1, 2], np.int32), Statistics.of(np.ones(2)))
+    problem = SchedulingProblem(given, np.array([1, 2], np.int32), PredicateStatistics.of(np.ones(2)))
     assert NaiveSchedule().run(problem, lambda k: k == 1).tolist() == [True, False]
 
 
@@ -52,7 +52,7 @@ def test_check_refuses_a_predicate_twice_in_a_conjunction() -> None:
 
 
 def test_statistics_begin_at_what_was_declared_and_follow_what_is_seen() -> None:
-    statistics = Statistics.of(np.array([0.5]))
+    statistics = PredicateStatistics.of(np.array([0.5]))
     assert statistics.probability.tolist() == [0.5]
     assert statistics.cost.tolist() == [0.5]
     for _ in range(98):

@@ -11,10 +11,10 @@ import pytest
 
 from tests.broker.waiting import wait_until
 from tocsin.matching.matcher import Matcher
-from tocsin.operators.calls import Pattern, Slot
+from tocsin.operators.calls import CallPattern, Slot
 from tocsin.operators.operator import operator
 from tocsin.operators.registry import Registry
-from tocsin.operators.runner import Outcome, Runner
+from tocsin.operators.runner import CallResult, Runner
 from tocsin.schema import Event
 from tocsin.schema.examples import load_example
 
@@ -49,28 +49,28 @@ def runner() -> Iterator[Runner]:
     made.close()
 
 
-def outcome(runner: Runner, returned: Any, *kinds: type) -> Outcome:
+def outcome(runner: Runner, returned: Any, *kinds: type) -> CallResult:
     """Return what comes of an operator that returns this, for variables of these types."""
 
     @operator(outputs={f"o{at}": kind for at, kind in enumerate(kinds)})
     def fixed(_event: Event) -> Any:
         return returned
 
-    return runner.run(Pattern(fixed, tuple(map(Slot, range(len(kinds))))), EVENT)
+    return runner.run(CallPattern(fixed, tuple(map(Slot, range(len(kinds))))), EVENT)
 
 
 def test_what_an_operator_returns_becomes_rows(runner: Runner) -> None:
     import numpy as np
 
-    assert outcome(runner, True) == Outcome(((),))
-    assert outcome(runner, np.bool_(False)) == Outcome(())
-    assert outcome(runner, 5.0, int) == Outcome(((5,),))
-    assert outcome(runner, np.float64(2.5), float) == Outcome(((2.5,),))
-    assert outcome(runner, None, int) == Outcome(())
-    assert outcome(runner, [3, 4, 3], int) == Outcome(((3,), (4,)))
-    assert outcome(runner, "ab", str) == Outcome((("ab",),))
-    assert outcome(runner, (1, "a"), int, str) == Outcome(((1, "a"),))
-    assert outcome(runner, [(1, "a"), (2, "b")], int, str) == Outcome(((1, "a"), (2, "b")))
+    assert outcome(runner, True) == CallResult(((),))
+    assert outcome(runner, np.bool_(False)) == CallResult(())
+    assert outcome(runner, 5.0, int) == CallResult(((5,),))
+    assert outcome(runner, np.float64(2.5), float) == CallResult(((2.5,),))
+    assert outcome(runner, None, int) == CallResult(())
+    assert outcome(runner, [3, 4, 3], int) == CallResult(((3,), (4,)))
+    assert outcome(runner, "ab", str) == CallResult((("ab",),))
+    assert outcome(runner, (1, "a"), int, str) == CallResult(((1, "a"),))
+    assert outcome(runner, [(1, "a"), (2, "b")], int, str) == CallResult(((1, "a"), (2, "b")))
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ def test_an_operator_that_takes_too_long_is_left_behind_and_keeps_nobody_waiting
 
     try:
         for _ in range(6):
-            assert runner.run(Pattern(stuck, ()), EVENT).failure == "took longer than 0.05 s"
-        assert runner.run(Pattern(quick, ()), EVENT) == Outcome(((),))
+            assert runner.run(CallPattern(stuck, ()), EVENT).failure == "took longer than 0.05 s"
+        assert runner.run(CallPattern(quick, ()), EVENT) == CallResult(((),))
     finally:
         release.set()
     counts = runner.counts["stuck"]
@@ -114,8 +114,8 @@ def test_an_operator_that_takes_too_long_is_left_behind_and_keeps_nobody_waiting
 
 
 def test_a_process_is_used_where_the_operator_says_so(runner: Runner) -> None:
-    assert runner.run(Pattern(elsewhere, (("int", 3),)), EVENT) == Outcome(((),))
-    assert runner.run(Pattern(elsewhere, (("int", 4),)), EVENT) == Outcome(())
+    assert runner.run(CallPattern(elsewhere, (("int", 3),)), EVENT) == CallResult(((),))
+    assert runner.run(CallPattern(elsewhere, (("int", 4),)), EVENT) == CallResult(())
 
 
 def test_a_process_that_takes_too_long_is_ended_and_matching_goes_on(tmp_path: Path) -> None:
@@ -126,7 +126,9 @@ def test_a_process_that_takes_too_long_is_ended_and_matching_goes_on(tmp_path: P
     matcher.subscribe("not", f"item where not hangs('{note}')")
     matcher.subscribe("fine", "item where elsewhere(3)")
     try:
-        registry.runner.run(Pattern(elsewhere, (("int", 3),)), EVENT)  # the process is up: its start is not the time
+        registry.runner.run(
+            CallPattern(elsewhere, (("int", 3),)), EVENT
+        )  # the process is up: its start is not the time
         assert matcher.match(EVENT) == ["fine"]
         assert registry.runner.counts["hangs"].timeouts == 1
         process = int(note.read_text())
@@ -149,7 +151,7 @@ def test_a_timeout_error_of_the_operator_itself_is_its_own_failure(runner: Runne
     def gives_up(_event: Event) -> bool:
         raise TimeoutError("the server did not answer")
 
-    found = runner.run(Pattern(gives_up, ()), EVENT)
+    found = runner.run(CallPattern(gives_up, ()), EVENT)
     assert found.failure == "gives_up raised TimeoutError: the server did not answer"
     assert runner.counts["gives_up"].timeouts == 0
 
@@ -159,6 +161,6 @@ def test_a_batch_of_the_wrong_length_fails_for_all_its_events(runner: Runner) ->
     def short(_event: Event) -> bool:
         return True
 
-    found = runner.run_batch(Pattern(short, ()), [EVENT, EVENT])
+    found = runner.run_batch(CallPattern(short, ()), [EVENT, EVENT])
     assert [each.rows for each in found] == [(), ()]
     assert "1 results for 2 events" in str(found[0].failure)

@@ -35,10 +35,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator["SparkSession"]:
     """Give the shared session."""
     pytest.importorskip("pyspark", reason="PySpark is not installed")
-    from tocsin.pipeline.session import java_version, session
+    from tocsin.errors import NotSupported
+    from tocsin.pipeline.session import require_spark, session
 
-    if (java_version() or 0) < 17:
-        pytest.skip("Spark needs Java 17")
+    try:
+        require_spark()
+    except NotSupported as error:
+        pytest.skip(str(error))
     scratch = Path(tempfile.mkdtemp(prefix="tocsin-spark-"))
     settings = {
         "spark.local.dir": str(scratch),

@@ -12,7 +12,7 @@ from tests.project.files import BESIDE, ROOT, declared_dependencies
 
 # What somebody gets who installs tocsin. Papers, workloads and examples have distributions of their own.
 PRODUCT = {
-    *("__init__.py", "py.typed", "errors.py", "plugins.py"),
+    *("__init__.py", "__main__.py", "py.typed", "errors.py", "plugins.py"),
     *("schema", "language", "compile", "index", "matching", "operators", "offers"),
     *("store", "broker", "xml", "pipeline", "spark", "service", "client", "cli"),
 }
@@ -45,6 +45,7 @@ def test_everything_that_a_wheel_needs_beside_code_is_packed() -> None:
     found = {str(path) for path in packed(ROOT)}
     assert {"tocsin/language/grammar.lark", "tocsin/schema/examples/auction.toml"} <= found
     assert any(path.endswith(".html") for path in found)
+    assert "tocsin/pipeline/packaged_java/bin/java" in found
     assert "tocsin_examples/hammer.toml" in {str(path) for path in packed(ROOT / "examples")}
 
 

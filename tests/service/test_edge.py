@@ -10,6 +10,7 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ import pytest
 from tests.service.live import serving, wait_until
 from tests.service.world import PASSWORD, World, play
 from tocsin.errors import StoreFailed
+from tocsin.service.service import KernelsWarmed
 from tocsin.service.settings import ServiceSettings
 from tocsin.store.backup import backup
 
@@ -73,7 +75,7 @@ def test_half_sent_requests_do_not_shut_others_out_where_descriptors_are_few(tmp
             stack.enter_context(connect(url))
         for _ in range(5):
             assert httpx.get(f"{url}/healthz", timeout=30).status_code == 200
-        assert httpx.get(f"{url}/readyz", timeout=30).status_code == 200
+        assert httpx.get(f"{url}/readyz", timeout=30).json()["store"] == "ok"
     assert stat.S_IMODE((tmp_path / "store.db").stat().st_mode) == 0o600
 
 
@@ -187,6 +189,37 @@ def test_not_ready_while_nothing_can_be_written(tmp_path: Path, monkeypatch: pyt
         wait = world.client()
         while (await wait.get("/readyz")).status_code != 200:  # within two seconds
             pass
+
+    play(tmp_path, scenario)
+
+
+def test_not_ready_until_the_kernels_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled, broken = threading.Event(), threading.Event()
+
+    def compile_all() -> None:
+        compiled.wait()
+        if broken.is_set():
+            raise RuntimeError("no compiler")
+
+    monkeypatch.setattr("tocsin.matching.columnar.warm.warm", compile_all)
+
+    async def scenario(world: World) -> None:
+        async def becomes(state: str) -> int:
+            while True:
+                answer = await world.client().get("/readyz")
+                if answer.json()["kernels"] == state:
+                    return answer.status_code
+
+        world.app.state.kernels = KernelsWarmed()
+        world.app.state.kernels.start()
+        assert await becomes("compiling") == 503
+        assert (await world.client().get("/healthz")).status_code == 200
+        compiled.set()
+        assert await becomes("ready") == 200
+        broken.set()
+        world.app.state.kernels = KernelsWarmed()
+        world.app.state.kernels.start()
+        assert await becomes("failed") == 503
 
     play(tmp_path, scenario)
 

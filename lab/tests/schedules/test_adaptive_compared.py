@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from tests.operators.schedules.problems import Case, cases
-from tocsin.operators.problem import Problem
+from tocsin.operators.problem import SchedulingProblem
 from tocsin_lab.evaluation.lower_bound import lower_bound
 from tocsin_lab.evaluation.measure import Simulated, run_on
 from tocsin_lab.evaluation.workloads import PaperWorkload, Setting, Truth
@@ -66,5 +66,5 @@ def test_no_schedule_is_below_the_lower_bound(case: Case) -> None:
     bound = lower_bound(workload, case.truth, rounds=20)
     for name in SCHEDULES:
         evaluate = Simulated(case.truth)
-        SCHEDULES[name]().run(Problem.whole(workload, case.problem.statistics), evaluate)
+        SCHEDULES[name]().run(SchedulingProblem.whole(workload, case.problem.statistics), evaluate)
         assert bound <= len(evaluate.asked) + 1e-6

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 
 from tests.operators.schedules.problems import Case, cases, workload_of
-from tocsin.operators.problem import Problem, Statistics
+from tocsin.operators.problem import PredicateStatistics, SchedulingProblem
 from tocsin_lab.schedules import Sequential, SubOrder
 
 
@@ -39,19 +39,19 @@ def test_sequential_is_algorithm_1(case: Case) -> None:
 
 def test_sub_order_skips_what_another_chain_has_failed() -> None:
     workload = workload_of([[0, 1], [0, 2], [3, 0]], 4)
-    statistics = Statistics.of(np.ones(4))
+    statistics = PredicateStatistics.of(np.ones(4))
     statistics.evaluations += 100
     statistics.trues += np.array([1, 50, 50, 50])
     asked: list[int] = []
-    case = Case(Problem.whole(workload, statistics), np.array([False, True, True, True]))
+    case = Case(SchedulingProblem.whole(workload, statistics), np.array([False, True, True, True]))
     SubOrder().run(case.problem, case.recorder(asked))
     assert asked == [0]
 
 
 def test_sub_order_orders_again_when_more_is_known() -> None:
     workload = workload_of([[0, 1]], 2)
-    statistics = Statistics.of(np.ones(2))
-    case = Case(Problem.whole(workload, statistics), np.array([False, False]))
+    statistics = PredicateStatistics.of(np.ones(2))
+    case = Case(SchedulingProblem.whole(workload, statistics), np.array([False, False]))
     schedule = SubOrder()
     asked: list[int] = []
     schedule.run(case.problem, case.recorder(asked))

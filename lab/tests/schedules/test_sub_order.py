@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 
 from tests.operators.schedules.problems import Case, cases, workload_of
-from tocsin.operators.problem import Statistics, Workload
+from tocsin.operators.problem import PredicateStatistics, Workload
 from tocsin_lab.evaluation.workloads import PaperWorkload, Setting
 from tocsin_lab.schedules import chain_order
 from tocsin_lab.schedules.chain_order import order_chains
@@ -51,8 +51,8 @@ def test_the_cost_difference_of_two_chains_is_the_expected_one(case: Case) -> No
     assert difference(chains, 1, 0) == pytest.approx(-exact, abs=1e-9)
 
 
-def known(workload: Workload, probability: list[float]) -> Statistics:
-    statistics = Statistics.of(np.ones(workload.predicates))
+def known(workload: Workload, probability: list[float]) -> PredicateStatistics:
+    statistics = PredicateStatistics.of(np.ones(workload.predicates))
     statistics.evaluations += 1_000_000
     statistics.trues += np.rint(np.array(probability) * 1e6).astype(np.int64)
     statistics.seconds += 1e6

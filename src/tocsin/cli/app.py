@@ -2,7 +2,7 @@
 
 Exit codes: 0 it went well; 1 it ran, and some of the input was bad or the answer is no; 2 it could not run.
 
-Commands of other distributions: a door for each, behind which it is loaded when somebody goes through.
+Commands of other distributions: each is loaded when it is called.
 
 A command is an entry point of the group tocsin.commands that leads to a Typer app or to a function. `tocsin --help` lists
 those that are known here, installed or not; one that is not says what to install. Which others there are is looked up
@@ -17,8 +17,9 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+import tocsin
 from tocsin import plugins
-from tocsin.cli import db, index_commands, match, operators, pipeline, schema, serve
+from tocsin.cli import db, doctor, index_commands, match, operators, pipeline, schema, serve
 from tocsin.errors import NotSupported
 
 # Name -> the distribution that has it, and what it is.
@@ -31,30 +32,31 @@ KNOWN = {
 _ALL_ARE_PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
-class Doors(TyperGroup):
+class CommandGroup(TyperGroup):
     """Commands, those included that other distributions have and nobody here knows."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         found = super().get_command(ctx, cmd_name)
         if found is None and cmd_name in plugins.installed(plugins.COMMANDS):
             app = new_app()
-            add_door(app, cmd_name, "")
+            add_plugin_command(app, cmd_name, "")
             found = typer.main.get_command(app)
         return found
 
 
 def new_app(**settings: Any) -> typer.Typer:
     """Return an app that looks as all of ours do."""
-    return typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, **settings)
+    settings = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None, **settings}
+    return typer.Typer(**settings)
 
 
-def add_doors(app: typer.Typer) -> None:
+def add_plugin_commands(app: typer.Typer) -> None:
     """Add the commands that are known to be elsewhere."""
     for name, (_, words) in KNOWN.items():
-        add_door(app, name, words)
+        add_plugin_command(app, name, words)
 
 
-def add_door(app: typer.Typer, name: str, words: str) -> None:
+def add_plugin_command(app: typer.Typer, name: str, words: str) -> None:
     """Add a command that loads the one of that name, and passes everything on to it."""
 
     def go_through(context: typer.Context) -> None:
@@ -83,9 +85,9 @@ def _alone(name: str, found: typer.Typer | Callable[..., Any]) -> typer.Typer:
 
 app = new_app(
     name="tocsin",
-    help="Who wants to know about this event? Match events against many standing subscriptions.",
-    cls=Doors,
+    cls=CommandGroup,
     no_args_is_help=True,
+    add_completion=True,
 )
 app.add_typer(schema.app, name="schema")
 app.add_typer(db.app, name="db")
@@ -97,7 +99,9 @@ app.command("parse")(match.parse)
 app.command("match")(match.match)
 app.command("explain")(match.explain)
 app.command("serve")(serve.serve)
-add_doors(app)
+app.command("doctor")(doctor.doctor)
+app.command("warm")(doctor.warm)
+add_plugin_commands(app)
 
 
 @app.command("symmetric", hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -109,6 +113,17 @@ def symmetric() -> None:
 @app.command()
 def version() -> None:
     """Print the version."""
-    import tocsin
-
     print(tocsin.__version__)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(tocsin.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    _: bool = typer.Option(False, "--version", help="Print the version.", is_eager=True, callback=_print_version),
+) -> None:
+    """Who wants to know about this event? Match events against many standing subscriptions."""

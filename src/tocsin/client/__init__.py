@@ -10,6 +10,12 @@ client.py     does them, waiting or awaited         transport.py    server-sent 
 transport.py    when a request is tried again         transport.py    what is refused
 """
 
+# ruff: noqa: E402 - what is missing is said before anything needs it
+
+from tocsin import plugins
+
+plugins.require("client")
+
 from tocsin.client.client import AsyncClient, Client
 from tocsin.client.results import Batch, Estimate, Notification, NotificationPage, Receipt, Subscribed, Subscription
 from tocsin.client.transport import ServiceRefused, ServiceUnreachable

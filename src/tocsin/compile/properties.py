@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.language.formula_columns import EXACT, Column, absent_column, column_of
+from tocsin.language.formula_columns import EXACT, ValueColumn, absent_column, column_of
 from tocsin.schema import Domain, NumericDomain, Schema, Value
 
 _PLAIN: dict[str, set[type]] = {"int": {int}, "float": {int, float}, "decimal": set()}
@@ -24,7 +24,7 @@ class Property:
     """A property: what the schema calls its attribute, and its values by the number of the subscription."""
 
     attribute: str
-    column: Column
+    column: ValueColumn
 
 
 class PropertyGatherer:
@@ -33,7 +33,7 @@ class PropertyGatherer:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self._loose: dict[str, dict[int, Value]] = {}  # taken in one by one: name -> number -> value
-        self._chunks: dict[str, list[tuple[npt.NDArray[np.int64], Column]]] = {}
+        self._chunks: dict[str, list[tuple[npt.NDArray[np.int64], ValueColumn]]] = {}
 
     def add(self, number: int, properties: Mapping[str, Value]) -> None:
         """Take in the properties of one subscription."""
@@ -59,7 +59,7 @@ class PropertyGatherer:
         numbers = np.concatenate([numbers for numbers, _ in chunks])
         values, absent = np.zeros(size, joined.values.dtype), np.ones(size, np.bool_)
         values[numbers], absent[numbers] = joined.values, joined.absent
-        return Property(attribute, Column(domain, values, absent, joined.members))
+        return Property(attribute, ValueColumn(domain, values, absent, joined.members))
 
     def _described(self, name: str) -> tuple[str, Domain]:
         """Return the attribute that a property is of, and its domain."""
@@ -70,7 +70,7 @@ class PropertyGatherer:
         raise AssertionError(f"no union has the property {name}")
 
 
-def united(parts: Sequence[Column]) -> Column:
+def united(parts: Sequence[ValueColumn]) -> ValueColumn:
     """Return columns of one domain, one after the other, their members and reasons numbered together."""
     if len(parts) == 1:
         return parts[0]
@@ -85,10 +85,10 @@ def united(parts: Sequence[Column]) -> Column:
     return replace(found, failed=np.concatenate(failed), reasons=tuple(reasons))
 
 
-def _united_values(parts: Sequence[Column]) -> Column:
+def _united_values(parts: Sequence[ValueColumn]) -> ValueColumn:
     absent = np.concatenate([part.absent for part in parts])
     if all(part.members is None for part in parts):
-        return Column(parts[0].domain, np.concatenate([part.values for part in parts]), absent)
+        return ValueColumn(parts[0].domain, np.concatenate([part.values for part in parts]), absent)
     if any(part.members is None and not part.absent.all() for part in parts):  # numbers, some of which no array holds
         return column_of(parts[0].domain, [value for part in parts for value in part.to_list()])
     members: dict[Any, int] = {}
@@ -97,7 +97,7 @@ def _united_values(parts: Sequence[Column]) -> Column:
         own: tuple[Any, ...] = part.members or ()
         moved = np.array([0 if m is None else members.setdefault(m, len(members)) for m in own] or [0], np.int32)
         codes.append(moved[part.values] if part.members is not None else np.zeros(len(part), np.int32))
-    return Column(parts[0].domain, np.concatenate(codes), absent, tuple(members) or (None,))  # type: ignore[arg-type]
+    return ValueColumn(parts[0].domain, np.concatenate(codes), absent, tuple(members) or (None,))  # type: ignore[arg-type]
 
 
 def joined_properties(parts: Sequence[Mapping[str, Property]], sizes: Sequence[int]) -> dict[str, Property]:

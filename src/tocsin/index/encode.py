@@ -24,6 +24,7 @@ from tocsin.index.layout import ABSENT_CODE
 from tocsin.index.patterns import PatternTexts, StackedPatterns
 from tocsin.index.raw_memory import addresses_of, code_by_tables
 from tocsin.index.word_tokens import WordTokens
+from tocsin.plugins import is_there
 from tocsin.schema import EVENT_TYPE, Domain, Event, NumericDomain, Schema, TextDomain, Value
 
 if TYPE_CHECKING:
@@ -127,6 +128,8 @@ class EventObjects(EventSource):
         return from_events(self.events, attribute, domain, derivation)
 
     def whole_texts(self, attribute: str) -> pa.StringArray | None:
+        if not is_there("pyarrow"):  # an extra; words are then cut event by event
+            return None
         import pyarrow as pa
 
         values = [event.values.get(attribute) for event in self.events]
@@ -155,7 +158,7 @@ class EventColumns(EventSource):
         self.batch, self.schema = batch, schema
 
     def read(self, attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn | None:
-        from tocsin.index.key_column import from_arrow
+        from tocsin.index.arrow_keys import from_arrow
 
         array = _field(self.batch, attribute)
         if array is not None:
@@ -185,7 +188,7 @@ class EventColumns(EventSource):
         return EventColumns(self.batch.slice(0, count), self.schema)
 
     def values(self, attribute: str, domain: Domain, events: Int64s) -> list[tuple[Value, ...] | None]:
-        from tocsin.index.key_column import values_from_arrow
+        from tocsin.index.arrow_keys import values_from_arrow
 
         array = _field(self.batch, attribute)
         return [None] * len(events) if array is None else values_from_arrow(array, domain, events)

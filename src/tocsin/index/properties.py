@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.compile.properties import Property
-from tocsin.language.formula_columns import Column
+from tocsin.language.formula_columns import ValueColumn
 from tocsin.schema import Domain
 
 ALIGNED = 8
@@ -37,7 +37,7 @@ def encode_properties(properties: Mapping[str, Property]) -> tuple[list[dict[str
     return described, np.frombuffer(b"".join(parts), np.uint8)
 
 
-def _encode_members(column: Column) -> bytes:
+def _encode_members(column: ValueColumn) -> bytes:
     members: tuple[Any, ...] = column.members or ()
     dump = column.domain.dump
     return json.dumps([None if member is None else dump(member) for member in members]).encode()
@@ -89,7 +89,7 @@ class StoredProperties(Mapping[str, Property]):
             position += length + -length % ALIGNED
         values, absent, members = pieces
         domain = self._domain_of(described["attribute"])
-        column = Column(
+        column = ValueColumn(
             domain,
             values.view(np.dtype(described["type"])),
             absent.view(np.bool_) if len(absent) else np.zeros(self._size, np.bool_),

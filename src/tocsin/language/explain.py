@@ -31,7 +31,7 @@ _TOLD = 100  # bindings of a call that JSON tells
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ExplainedNode:
     """A node of a condition, negation moved inwards, with what came of it.
 
     `condition` is the text of a leaf (with its `not`), or "and" / "or" for a node with parts. `actual` are the event's
@@ -44,7 +44,7 @@ class Outcome:
     held: bool
     attribute: str | None = None
     actual: tuple[Value, ...] | None = None
-    parts: tuple[Outcome, ...] = ()
+    parts: tuple[ExplainedNode, ...] = ()
     variables: Mapping[str, Value] | None = None
     found: tuple[Mapping[str, Value], ...] | None = None
     failure: str | None = None
@@ -98,14 +98,14 @@ class Explanation:
     """
 
     matched: bool
-    root: Outcome
-    changes: tuple[Outcome, ...]  # what would have to come out otherwise; empty for a match
+    root: ExplainedNode
+    changes: tuple[ExplainedNode, ...]  # what would have to come out otherwise; empty for a match
     bindings: tuple[Mapping[str, Value], ...] = ()
     computed: Mapping[str, Value | None] = field(default_factory=dict)
     failure: str | None = None
 
     @classmethod
-    def of(cls, root: Outcome, verdict: Verdict | None = None) -> Explanation:
+    def of(cls, root: ExplainedNode, verdict: Verdict | None = None) -> Explanation:
         """Return the explanation that an outcome is."""
         changes = () if root.held else _changes(root)
         if verdict is None:
@@ -167,7 +167,7 @@ def explain(
         for rule in (event.rules if isinstance(event, Offer) else ())
     ]
     failures = [
-        Outcome(f"{name} is computed", False, failure=error.reason, side="offer")
+        ExplainedNode(f"{name} is computed", False, failure=error.reason, side="offer")
         for name, error in situation.failed.items()
     ]
     where = _best(subscription.subscription.where, situation, verdict)
@@ -201,23 +201,25 @@ class _Remembered:
         return found
 
 
-def _type_outcome(event_types: tuple[str, ...], event: Event) -> Outcome:
+def _type_outcome(event_types: tuple[str, ...], event: Event) -> ExplainedNode:
     condition = render(Predicate(EVENT_TYPE, Op.IN, event_types))
-    return Outcome(condition, bool(set(event_types) & set(event.types)), EVENT_TYPE, event.types)
+    return ExplainedNode(condition, bool(set(event_types) & set(event.types)), EVENT_TYPE, event.types)
 
 
-def _rule_outcome(rule: Node, situation: Situation, *, reveal: bool) -> Outcome:
+def _rule_outcome(rule: Node, situation: Situation, *, reveal: bool) -> ExplainedNode:
     try:
         held, failure = bool(satisfying(rule, situation)), None
     except FormulaFailed as error:
         held, failure = False, error.reason
     if not reveal:
-        return Outcome(HIDDEN_RULE, held, failure=None if failure is None else "it could not be decided", side="offer")
+        return ExplainedNode(
+            HIDDEN_RULE, held, failure=None if failure is None else "it could not be decided", side="offer"
+        )
     leaf = _leaf_outcome(rule, situation, negated=False)
     return replace(leaf, condition=f"the offer's rule {render(rule)}", held=held, failure=failure, side="offer")
 
 
-def _best(where: Node, situation: Situation, verdict: Verdict) -> Outcome:
+def _best(where: Node, situation: Situation, verdict: Verdict) -> ExplainedNode:
     """Return the outcome of a condition for the values of variables with which it holds, or nearly does."""
     tried = (
         _outcome(where, situation.given(*choice), negated=False)
@@ -230,7 +232,7 @@ def _best(where: Node, situation: Situation, verdict: Verdict) -> Outcome:
     return next((one for one in listed if one.held), None) or min(listed, key=lambda one: len(_changes(one)))
 
 
-def _outcome(node: Node, situation: Situation, *, negated: bool) -> Outcome:
+def _outcome(node: Node, situation: Situation, *, negated: bool) -> ExplainedNode:
     match node:
         case Not(part) if not bound_in(part) - {name[1:] for name in situation.row}:
             return _outcome(part, situation, negated=not negated)
@@ -241,16 +243,16 @@ def _outcome(node: Node, situation: Situation, *, negated: bool) -> Outcome:
             return _leaf_outcome(node, situation, negated=negated)
 
 
-def combined(parts: tuple[Outcome, ...], *, conjunction: bool) -> Outcome:
+def combined(parts: tuple[ExplainedNode, ...], *, conjunction: bool) -> ExplainedNode:
     """Return the outcome of a node with parts."""
     held = all(part.held for part in parts) if conjunction else any(part.held for part in parts)
     failures = [part.failure for part in parts if part.failure is not None]
     refused = any(not part.held and part.failure is None for part in parts)
     failure = failures[0] if failures and not held and not (conjunction and refused) else None
-    return Outcome("and" if conjunction else "or", held, parts=parts, failure=failure)
+    return ExplainedNode("and" if conjunction else "or", held, parts=parts, failure=failure)
 
 
-def _leaf_outcome(node: Node, situation: Situation, *, negated: bool) -> Outcome:
+def _leaf_outcome(node: Node, situation: Situation, *, negated: bool) -> ExplainedNode:
     """Return the outcome of a node without parts, with the values of what it mentions."""
     failure = None
     try:
@@ -259,7 +261,7 @@ def _leaf_outcome(node: Node, situation: Situation, *, negated: bool) -> Outcome
         held, failure = False, error.reason
     text = render(Not(node) if negated else node)
     if isinstance(node, Predicate) and failure is None:
-        return Outcome(text, held, node.attribute, situation.row.get(node.attribute))
+        return ExplainedNode(text, held, node.attribute, situation.row.get(node.attribute))
     row = situation.row
     names = dict.fromkeys(names_of(node))
     variables = {name[1:]: row[name][0] for name in names if name.startswith("?") and name in row}
@@ -267,10 +269,10 @@ def _leaf_outcome(node: Node, situation: Situation, *, negated: bool) -> Outcome
     found = None
     if isinstance(node, OperatorCall) and node.function is None and failure is None and variables_of(node):
         found = tuple(situation.solutions(node))
-    return Outcome(text, held, variables=variables or None, found=found, failure=failure, values=values or None)
+    return ExplainedNode(text, held, variables=variables or None, found=found, failure=failure, values=values or None)
 
 
-def _changes(outcome: Outcome) -> tuple[Outcome, ...]:
+def _changes(outcome: ExplainedNode) -> tuple[ExplainedNode, ...]:
     """Return a smallest set of predicates whose change would make the outcome hold."""
     if outcome.held:
         return ()
@@ -281,13 +283,13 @@ def _changes(outcome: Outcome) -> tuple[Outcome, ...]:
     return (outcome,)
 
 
-def _walk(outcome: Outcome, depth: int) -> Iterator[tuple[int, Outcome]]:
+def _walk(outcome: ExplainedNode, depth: int) -> Iterator[tuple[int, ExplainedNode]]:
     yield depth, outcome
     for part in outcome.parts:
         yield from _walk(part, depth + 1)
 
 
-def _wish(outcome: Outcome) -> str:
+def _wish(outcome: ExplainedNode) -> str:
     return f"{outcome.condition}, where {outcome.note}" if outcome.attribute is not None else outcome.condition
 
 

@@ -39,7 +39,7 @@ from tocsin.schema import (
 )
 
 if TYPE_CHECKING:
-    from tocsin.language.formula_columns import Column
+    from tocsin.language.formula_columns import ValueColumn
 
 
 # The domains of values that no attribute gives a narrower one: constants and what arithmetic makes.
@@ -67,7 +67,7 @@ class Function:
     parameters: tuple[Domain, ...]
     returns: Domain
     scalar: Callable[..., Value | None] = field(compare=False)
-    bulk: Callable[[Sequence[Column]], Column] | None = field(default=None, compare=False)
+    bulk: Callable[[Sequence[ValueColumn]], ValueColumn] | None = field(default=None, compare=False)
     leading: int = 0
     lasting: bool = False
 

@@ -38,7 +38,7 @@ EXACT = 2**53  # integers up to here are floats
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ValueColumn:
     """Values of a domain; `absent[i]` says that row i has none. `members` is None where `values` are the values.
 
     `failed[i]` is 0, or the number of the reason (from 1, in `reasons`) why row i has no value. Where rows may have several
@@ -56,12 +56,12 @@ class Column:
     def __len__(self) -> int:
         return len(self.values)
 
-    def take(self, rows: npt.NDArray[Any]) -> Column:
+    def take(self, rows: npt.NDArray[Any]) -> ValueColumn:
         """Return the column of these rows (positions, or a mask)."""
         failed = None if self.failed is None else self.failed[rows]
         return replace(self, values=self.values[rows], absent=self.absent[rows], failed=failed)
 
-    def part(self, span: slice) -> Column:
+    def part(self, span: slice) -> ValueColumn:
         """Return the column of some rows after one another, without copying."""
         failed = None if self.failed is None else self.failed[span]
         return replace(self, values=self.values[span], absent=self.absent[span], failed=failed)
@@ -93,17 +93,17 @@ class Column:
         return self.reasons[number - 1] if number else None
 
 
-def column_of(domain: Domain, values: Iterable[Value | None]) -> Column:
+def column_of(domain: Domain, values: Iterable[Value | None]) -> ValueColumn:
     """Return the column of canonical values, None where absent."""
     listed = list(values)
     absent = np.fromiter((value is None for value in listed), np.bool_, len(listed))
     plain = _plain(domain, listed)
     if plain is not None:
-        return Column(domain, plain, absent)
+        return ValueColumn(domain, plain, absent)
     return coded_column(domain, listed, absent)
 
 
-def several_column(domain: Domain, rows: Iterable[tuple[Value, ...] | None]) -> Column:
+def several_column(domain: Domain, rows: Iterable[tuple[Value, ...] | None]) -> ValueColumn:
     """Return the column of rows with any number of canonical values each, None where absent."""
     listed = list(rows)
     if all(row is None or len(row) == 1 for row in listed):
@@ -112,29 +112,29 @@ def several_column(domain: Domain, rows: Iterable[tuple[Value, ...] | None]) -> 
     return replace(coded_column(domain, listed, absent), several=True)
 
 
-def constant_column(domain: Domain, value: Value | None, size: int) -> Column:
+def constant_column(domain: Domain, value: Value | None, size: int) -> ValueColumn:
     """Return a column with one value in all rows."""
     if type(value) is int and domain.kind == "numeric" and -EXACT <= value <= EXACT:
         kind = numeric_type(domain)
         if kind != "decimal":  # the constants of most formulas
             values = np.empty(size, np.int64 if kind == "int" else np.float64)
             values.fill(value)
-            return Column(domain, values, np.zeros(size, np.bool_))
+            return ValueColumn(domain, values, np.zeros(size, np.bool_))
     one = column_of(domain, [value])
-    return Column(domain, np.full(size, one.values[0]), np.full(size, one.absent[0]), one.members)
+    return ValueColumn(domain, np.full(size, one.values[0]), np.full(size, one.absent[0]), one.members)
 
 
-def absent_column(domain: Domain, size: int) -> Column:
+def absent_column(domain: Domain, size: int) -> ValueColumn:
     """Return a column without values."""
     return constant_column(domain, None, size)
 
 
-def coded_column(domain: Domain, listed: Sequence[Any], absent: Bools) -> Column:
+def coded_column(domain: Domain, listed: Sequence[Any], absent: Bools) -> ValueColumn:
     """Return a coded column; equal values of different type (1 and 1.0) share a member."""
     places: dict[Any, int] = {}
     codes = np.fromiter((0 if v is None else places.setdefault(v, len(places)) for v in listed), np.int32, len(listed))
     members = tuple(places) or ((None,) if len(listed) else ())  # a member for code 0 of absent rows
-    return Column(domain, codes, absent, members)
+    return ValueColumn(domain, codes, absent, members)
 
 
 def _plain(domain: Domain, listed: Sequence[Any]) -> npt.NDArray[Any] | None:
@@ -152,13 +152,13 @@ def _plain(domain: Domain, listed: Sequence[Any]) -> npt.NDArray[Any] | None:
     return None
 
 
-def joined(parts: Sequence[Column]) -> Column:
+def joined(parts: Sequence[ValueColumn]) -> ValueColumn:
     """Return columns of one domain, one after the other; failures are not kept."""
     absent = np.concatenate([part.absent for part in parts])
     if all(part.members is None for part in parts):
-        return Column(parts[0].domain, np.concatenate([part.values for part in parts]), absent)
+        return ValueColumn(parts[0].domain, np.concatenate([part.values for part in parts]), absent)
     if all(part.members == parts[0].members for part in parts):
-        return Column(parts[0].domain, np.concatenate([part.values for part in parts]), absent, parts[0].members)
+        return ValueColumn(parts[0].domain, np.concatenate([part.values for part in parts]), absent, parts[0].members)
     listed = [value for part in parts for value in part.to_list()]
     return column_of(parts[0].domain, listed)
 
@@ -176,7 +176,7 @@ _OPERATORS: dict[Op, Callable[[Any, Any], Any]] = {
 }
 
 
-def predicate_column(predicate: Predicate, column: Column, *, negated: bool) -> Bools:
+def predicate_column(predicate: Predicate, column: ValueColumn, *, negated: bool) -> Bools:
     """Return for which rows the predicate, or its negation, holds."""
     op, domain = predicate.op, predicate.domain
     assert domain is not None, "a predicate that was not bound"
@@ -209,7 +209,7 @@ def is_told_apart_by_value(domain: Domain) -> bool:
     return domain.kind in ("enumerated", "hierarchical") or (isinstance(domain, TextDomain) and domain.case != "folded")
 
 
-def _by_array(predicate: Predicate, column: Column) -> Bools | None:
+def _by_array(predicate: Predicate, column: ValueColumn) -> Bools | None:
     """Return which numbers or times satisfy the predicate, absent or not; None for operators that arrays do not have."""
     operand: Any = predicate.operand
     key = microseconds if column.domain.kind == "time" else _same
@@ -269,7 +269,9 @@ def float_bound(op: Op, constant: Number) -> tuple[Op, int | float | None]:
 # --- two columns ------------------------------------------------------------------------------------------------------
 
 
-def compare_columns(domain: Domain, op: Op, left: Column, right: Column, valid: Bools) -> tuple[Bools, Bools | None]:
+def compare_columns(
+    domain: Domain, op: Op, left: ValueColumn, right: ValueColumn, valid: Bools
+) -> tuple[Bools, Bools | None]:
     """Return left op right for the valid rows, and the rows for which arrays cannot tell (None: there are none)."""
     if left.members is None and right.members is None:
         a, b = left.values, right.values
@@ -285,7 +287,7 @@ def compare_columns(domain: Domain, op: Op, left: Column, right: Column, valid: 
     return holds, None
 
 
-def _by_pairs(domain: Domain, op: Op, left: Column, right: Column) -> Bools:
+def _by_pairs(domain: Domain, op: Op, left: ValueColumn, right: ValueColumn) -> Bools:
     """Return left op right, asked once for each distinct pair of values."""
     assert left.members is not None
     assert right.members is not None
@@ -298,10 +300,10 @@ def _by_pairs(domain: Domain, op: Op, left: Column, right: Column) -> Bools:
     return np.array(answers, np.bool_)[inverse]
 
 
-def coded(column: Column) -> Column:
+def coded(column: ValueColumn) -> ValueColumn:
     """Return the column with its distinct values as members."""
     if column.members is not None:
         return column
     distinct, codes = np.unique(column.values, return_inverse=True)
-    members = Column(column.domain, distinct, np.zeros(len(distinct), np.bool_)).to_list()
-    return Column(column.domain, codes.astype(np.int32), column.absent, tuple(members))
+    members = ValueColumn(column.domain, distinct, np.zeros(len(distinct), np.bool_)).to_list()
+    return ValueColumn(column.domain, codes.astype(np.int32), column.absent, tuple(members))

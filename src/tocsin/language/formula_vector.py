@@ -28,7 +28,7 @@ from tocsin.language.formula import (
     is_numeric,
     numeric_type,
 )
-from tocsin.language.formula_columns import EXACT, Bools, Column, absent_column, column_of, constant_column
+from tocsin.language.formula_columns import EXACT, Bools, ValueColumn, absent_column, column_of, constant_column
 from tocsin.language.semantics import (
     DIVIDED_BY_ZERO,
     TOO_LARGE,
@@ -81,7 +81,9 @@ class Holding:
         return self.reasons[number - 1] if number else None
 
 
-def compute_column(formula: ValueFormula, columns: Mapping[str, Column], size: int, constants: Row = _NO_ROW) -> Column:
+def compute_column(
+    formula: ValueFormula, columns: Mapping[str, ValueColumn], size: int, constants: Row = _NO_ROW
+) -> ValueColumn:
     """Return the formula's value for each of `size` rows; `constants` are the names with one value for all rows."""
     work = _Evaluation(columns, constants, size)
     found = work.term(formula.root, np.ones(size, np.bool_))
@@ -89,7 +91,7 @@ def compute_column(formula: ValueFormula, columns: Mapping[str, Column], size: i
 
 
 def condition_column(
-    formula: ConditionFormula, columns: Mapping[str, Column], size: int, constants: Row = _NO_ROW
+    formula: ConditionFormula, columns: Mapping[str, ValueColumn], size: int, constants: Row = _NO_ROW
 ) -> Holding:
     """Return for which of `size` rows the condition holds."""
     work = _Evaluation(columns, constants, size)
@@ -100,7 +102,7 @@ def condition_column(
 class _Evaluation:
     """The evaluation of one formula."""
 
-    def __init__(self, columns: Mapping[str, Column], constants: Row, size: int) -> None:
+    def __init__(self, columns: Mapping[str, ValueColumn], constants: Row, size: int) -> None:
         self.columns, self.constants, self.size = columns, constants, size
         self.unsure = np.zeros(size, np.bool_)  # rows for the definition
         self.reasons: dict[str, int] = {}
@@ -129,7 +131,7 @@ class _Evaluation:
             failed = _first(failed, self.given.get(name))
         return failed
 
-    def completed(self, formula: ValueFormula, found: Column) -> Column:
+    def completed(self, formula: ValueFormula, found: ValueColumn) -> ValueColumn:
         rows = np.flatnonzero(self.unsure)
         if len(rows):
             listed = found.to_list()
@@ -164,7 +166,7 @@ class _Evaluation:
 
     # --- values -------------------------------------------------------------------------------------------------------
 
-    def term(self, tree: Expression, active: Bools) -> Column:
+    def term(self, tree: Expression, active: Bools) -> ValueColumn:
         match tree:
             case Constant(value):
                 return self._constant(domain_of(tree), value)
@@ -183,7 +185,7 @@ class _Evaluation:
                 assert function is not None, "a call that was not bound"
                 return self._invoked(function, arguments, active)
 
-    def _constant(self, domain: Domain, value: Any) -> Column:
+    def _constant(self, domain: Domain, value: Any) -> ValueColumn:
         try:
             constant = constant_column(domain, None if value is None else typed(value, domain), self.size)
             return self._in_array(constant, domain)
@@ -191,7 +193,7 @@ class _Evaluation:
             failed = np.full(self.size, self.reason(error.reason), np.int32)
             return replace(absent_column(domain, self.size), failed=failed)
 
-    def _reference(self, name: str, domain: Domain) -> Column:
+    def _reference(self, name: str, domain: Domain) -> ValueColumn:
         column = self.columns.get(name)
         if column is None:
             values = self.constants.get(name)
@@ -203,14 +205,14 @@ class _Evaluation:
         # Its failures are told where it is mentioned.
         return self._in_array(column if column.failed is None else replace(column, failed=None), domain)
 
-    def _in_array(self, column: Column, domain: Domain) -> Column:
+    def _in_array(self, column: ValueColumn, domain: Domain) -> ValueColumn:
         """Return the column as it is used for this domain; rows whose numbers no array holds are left to the definition."""
         if column.members is None or not is_numeric(domain) or numeric_type(domain) == "decimal":
             return column
         self.unsure |= ~column.absent
         return replace(absent_column(domain, self.size), failed=column.failed)
 
-    def _computed(self, op: str, left: Column, right: Column, domain: Domain) -> Column:
+    def _computed(self, op: str, left: ValueColumn, right: ValueColumn, domain: Domain) -> ValueColumn:
         absent = left.absent | right.absent
         failed = _first(left.failed, right.failed)
         if left.members is not None or right.members is not None:
@@ -234,13 +236,13 @@ class _Evaluation:
             infinite = usable & ~np.isfinite(values)
             if infinite.any():
                 failed = _marked(failed, infinite, self.reason(TOO_LARGE), self.size)
-        return Column(domain, values, absent if failed is None else absent | (failed != 0), failed=failed)
+        return ValueColumn(domain, values, absent if failed is None else absent | (failed != 0), failed=failed)
 
-    def _choice(self, choice: Case, active: Bools) -> Column:
+    def _choice(self, choice: Case, active: Bools) -> ValueColumn:
         domain = domain_of(choice)
         open_rows = active.copy()
         failed: Failed = None
-        chosen: list[tuple[Bools, Column]] = []
+        chosen: list[tuple[Bools, ValueColumn]] = []
         for when, then in choice.branches:
             held, cannot_tell = self.test(when, open_rows, negated=False)
             if cannot_tell is not None:
@@ -257,7 +259,7 @@ class _Evaluation:
                 failed = _first(failed, np.where(rows, column.failed, 0).astype(np.int32))
         return replace(merged(domain, chosen, self.size), failed=failed)
 
-    def _invoked(self, function: Function, arguments: tuple[Expression, ...], active: Bools) -> Column:
+    def _invoked(self, function: Function, arguments: tuple[Expression, ...], active: Bools) -> ValueColumn:
         pairs = zip(arguments[function.leading :], function.parameters, strict=True)
         given = [self._in_array(self.term(argument, active), domain) for argument, domain in pairs]
         failed: Failed = None
@@ -321,7 +323,7 @@ class _Evaluation:
                 said = truth[answer.values] if len(truth) else np.zeros(self.size, np.bool_)
                 return valid & (said != negated), answer.failed
 
-    def _side(self, tree: Expression, active: Bools) -> Column:
+    def _side(self, tree: Expression, active: Bools) -> ValueColumn:
         """Return a side of a comparison, which fails where something that it mentions did."""
         before = self.mentioned(names_of(tree))
         if before is None:
@@ -354,7 +356,7 @@ class _Evaluation:
         return comparing.predicate_column(predicate, column, negated=negated), None
 
 
-def _lacking(column: Column) -> Bools:
+def _lacking(column: ValueColumn) -> Bools:
     """Return which rows have no value, and did not fail to get one."""
     return column.absent if column.failed is None else column.absent & (column.failed == 0)
 
@@ -409,7 +411,7 @@ def _marked(failed: Failed, rows: Bools, number: int, size: int) -> npt.NDArray[
     return marked
 
 
-def _as_domain(column: Column, domain: Domain) -> Column:
+def _as_domain(column: ValueColumn, domain: Domain) -> ValueColumn:
     """Return the column as one of the domain: whole numbers become floats where it is one of floats."""
     if column.members is None and is_numeric(domain) and numeric_type(domain) == "float":
         return replace(column, domain=domain, values=column.values.astype(np.float64))
@@ -418,7 +420,7 @@ def _as_domain(column: Column, domain: Domain) -> Column:
     return replace(column, domain=domain)
 
 
-def merged(domain: Domain, chosen: list[tuple[Bools, Column]], size: int) -> Column:
+def merged(domain: Domain, chosen: list[tuple[Bools, ValueColumn]], size: int) -> ValueColumn:
     """Return the column that takes each row from the part that chose it; absent where none did."""
     parts = [(rows, _as_domain(column, domain)) for rows, column in chosen]
     absent = np.ones(size, np.bool_)
@@ -428,7 +430,7 @@ def merged(domain: Domain, chosen: list[tuple[Bools, Column]], size: int) -> Col
         values = np.zeros(size, parts[0][1].values.dtype)
         for rows, column in parts:
             np.copyto(values, column.values, where=rows)
-        return Column(domain, values, absent)
+        return ValueColumn(domain, values, absent)
     members: dict[Any, int] = {}
     codes = np.zeros(size, np.int32)
     for rows, column in parts:
@@ -437,19 +439,19 @@ def merged(domain: Domain, chosen: list[tuple[Bools, Column]], size: int) -> Col
         places = np.array([members.setdefault(member, len(members)) for member in column.members or ()], np.int32)
         if len(places):
             np.copyto(codes, places[column.values], where=rows)
-    return Column(domain, codes, absent, tuple(members))
+    return ValueColumn(domain, codes, absent, tuple(members))
 
 
-def _spread(column: Column, rows: npt.NDArray[np.intp], size: int) -> Column:
+def _spread(column: ValueColumn, rows: npt.NDArray[np.intp], size: int) -> ValueColumn:
     """Return a column of `size` rows that has these values in these rows and is absent elsewhere."""
     values = np.zeros(size, column.values.dtype)
     absent = np.ones(size, np.bool_)
     values[rows], absent[rows] = column.values, column.absent
     members = column.members if column.members is None or column.members else (None,)
-    return Column(column.domain, values, absent, members)  # type: ignore[arg-type]
+    return ValueColumn(column.domain, values, absent, members)  # type: ignore[arg-type]
 
 
-def _one_by_one(function: Function, columns: list[Column]) -> Column:
+def _one_by_one(function: Function, columns: list[ValueColumn]) -> ValueColumn:
     """Return the results of a function that has no bulk form."""
     size = len(columns[0]) if columns else 1
     failed = np.zeros(size, np.int32)

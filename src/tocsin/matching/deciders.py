@@ -34,13 +34,13 @@ from tocsin.index.word_tokens import WordPatterns
 from tocsin.language.bind import bind_condition
 from tocsin.language.documents import node_from_json
 from tocsin.language.formula import FLOAT, INT, ConditionFormula, Scope, one_value
-from tocsin.language.formula_columns import Column, column_of, several_column
+from tocsin.language.formula_columns import ValueColumn, column_of, several_column
 from tocsin.language.formula_vector import Holding, condition_column
 from tocsin.language.json_reader import literal_from_json
 from tocsin.language.semantics import Situation, holds
 from tocsin.language.sides import sides_of
 from tocsin.language.syntax import Not, Predicate, Words
-from tocsin.operators.asked import HOLDS, trusted_scope
+from tocsin.operators.questions import HOLDS, trusted_scope
 from tocsin.schema import Event, Schema, Value
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from tocsin.language.formula import Substitution
     from tocsin.language.syntax import Node
     from tocsin.matching.engine import Inquiry
-    from tocsin.operators.asked import Asked
     from tocsin.operators.problem import EventEvaluation
+    from tocsin.operators.questions import OperatorQuestions
 
 
 Int64s = npt.NDArray[np.int64]
@@ -68,7 +68,7 @@ class _Template:
     places: dict[int, int] = field(default_factory=dict)  # check -> place among the rows below
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     formula: ConditionFormula | None = None
-    columns: dict[str, Column] = field(default_factory=dict)
+    columns: dict[str, ValueColumn] = field(default_factory=dict)
 
 
 class Formulas:
@@ -97,7 +97,7 @@ class Formulas:
         self.template_of[number] = known[key]
 
     def hold(
-        self, source: EventSource, checks: npt.NDArray[np.int32], events: Int64s, computed: Mapping[str, Column]
+        self, source: EventSource, checks: npt.NDArray[np.int32], events: Int64s, computed: Mapping[str, ValueColumn]
     ) -> list[tuple[Int64s, Holding]]:
         """Return, for groups of the pairs (check, event), which hold and which fail; `computed` has values for each pair."""
         found = []
@@ -110,7 +110,7 @@ class Formulas:
 
     def _hold(
         self, template: _Template, source: EventSource, checks: npt.NDArray[np.int32], events: Int64s,
-        computed: Mapping[str, Column],
+        computed: Mapping[str, ValueColumn],
     ) -> Holding:  # fmt: skip
         formula = self._made(template)
         places = np.array([template.places[check] for check in checks.tolist()], np.int64)
@@ -225,7 +225,7 @@ def _of_attribute(asked: list[tuple[int, Words, bool]], checks: int) -> _OfAttri
 # Deciders.
 
 
-_NOTHING_COMPUTED: Mapping[str, Column] = {}
+_NOTHING_COMPUTED: Mapping[str, ValueColumn] = {}
 
 
 class Candidates:
@@ -235,7 +235,9 @@ class Candidates:
     each; `failure` why one fails so far.
     """
 
-    def __init__(self, event: Int64s, position: Int64s, computed: Mapping[str, Column] = _NOTHING_COMPUTED) -> None:
+    def __init__(
+        self, event: Int64s, position: Int64s, computed: Mapping[str, ValueColumn] = _NOTHING_COMPUTED
+    ) -> None:
         self.event, self.position, self.computed = event, position, computed
         self.open: Bools = np.ones(len(event), np.bool_)  # not false so far
         self.failure: dict[int, str] = {}
@@ -284,7 +286,7 @@ class Candidates:
 class Deciders:
     """Decides the checks of one tier's rows."""
 
-    def __init__(self, tier: Tier, schema: Schema, asked: Asked) -> None:
+    def __init__(self, tier: Tier, schema: Schema, asked: OperatorQuestions) -> None:
         self.tier, self.schema, self.asked = tier, schema, asked
         segment = tier.segment
         self.rows = segment.section(Section.CHECKED_ROW)

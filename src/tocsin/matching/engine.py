@@ -24,8 +24,8 @@ from tocsin.schema import Event, Schema, Value
 
 if TYPE_CHECKING:
     from tocsin.matching.offering import OfferMatches
-    from tocsin.operators.asked import Asked
     from tocsin.operators.problem import EventEvaluation
+    from tocsin.operators.questions import OperatorQuestions
 
 
 SubscriptionId = str | int
@@ -82,7 +82,7 @@ class Inquiry:
         """Return what operators have said about an event of the batch, None where none was asked."""
         return self._evaluations.get(number)
 
-    def evaluation(self, number: int, event: Event, asked: Asked) -> EventEvaluation:
+    def evaluation(self, number: int, event: Event, asked: OperatorQuestions) -> EventEvaluation:
         """Return what operators have said about an event of the batch; nothing, where others numbered its predicates."""
         known = self._evaluations.get(number)
         if known is None or known.patterns is not asked.predicates.patterns:

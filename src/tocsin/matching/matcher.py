@@ -40,9 +40,9 @@ from tocsin.matching.offering import OfferMatches, match_offers, needs_scan
 from tocsin.matching.recall import recalled
 from tocsin.offers.analysis import Analysis
 from tocsin.offers.programs import Programs
-from tocsin.operators.asked import Asked
 from tocsin.operators.calls import StoredCalls
 from tocsin.operators.problem import Schedule
+from tocsin.operators.questions import OperatorQuestions
 from tocsin.operators.registry import Registry
 from tocsin.schema import Event, Schema, Value
 
@@ -116,7 +116,7 @@ class Matcher(Engine):
         self.index = index or SubscriptionIndex(schema)
         self.operators: Registry = operators or Registry()
         self.programs = Programs() if programs is None else programs
-        self.asked = Asked(schema, self.operators, schedule)
+        self.asked = OperatorQuestions(schema, self.operators, schedule)
         self._analysis = Analysis(schema, self.programs, self.operators)
         self._schedule = schedule
         self._merge_beside = merge_beside

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tocsin.errors import FormulaFailed
 from tocsin.index.encode import EventObjects
-from tocsin.language.formula_columns import Column, joined
+from tocsin.language.formula_columns import ValueColumn, joined
 from tocsin.language.offer import Offer
 from tocsin.language.semantics import Situation, satisfying
 from tocsin.language.syntax import OperatorCall, leaves
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tocsin.language.formula import ConditionFormula
     from tocsin.matching.columnar.tier_reader import TierReader
     from tocsin.matching.engine import Inquiry
-    from tocsin.offers.survivors import Candidates as Scanned
+    from tocsin.offers.survivors import OfferCandidates
     from tocsin.operators.problem import EventEvaluation
 
 Int64s = npt.NDArray[np.int64]
@@ -43,7 +43,7 @@ class OfferMatches:
     """Whom one offer matches: what is told of each subscription, and, in the same order, what is computed for it."""
 
     told: npt.NDArray[Any]
-    computed: Mapping[str, Column]
+    computed: Mapping[str, ValueColumn]
 
     def __len__(self) -> int:
         return len(self.told)
@@ -104,7 +104,7 @@ class _TierOffers:
             for at, offer in enumerate(self.offers)
         ]
 
-    def _decide(self, found: Scanned) -> npt.NDArray[np.bool_] | None:
+    def _decide(self, found: OfferCandidates) -> npt.NDArray[np.bool_] | None:
         """Return which candidates hold, None for all; tell the inquiry what failed and the values of variables."""
         deciders = self.reader.deciders
         position = np.searchsorted(deciders.rows, found.row)
@@ -123,7 +123,9 @@ class _TierOffers:
         self._note(found, special, candidates, held)
         return held
 
-    def _rest(self, found: Scanned, special: Int64s, position: Int64s, checked: npt.NDArray[np.bool_]) -> Candidates:
+    def _rest(
+        self, found: OfferCandidates, special: Int64s, position: Int64s, checked: npt.NDArray[np.bool_]
+    ) -> Candidates:
         """Return what became of candidates that more is to be said about."""
         computed = {name: column.take(special) for name, column in found.computed.items()}
         candidates = Candidates(found.offer[special].astype(np.int64), position[special], computed)
@@ -170,7 +172,9 @@ class _TierOffers:
     def _evaluation(self, offer: int) -> EventEvaluation:
         return self.inquiry.evaluation(int(self.numbers[offer]), self.offers[offer], self.reader.deciders.asked)
 
-    def _note(self, found: Scanned, special: Int64s, candidates: Candidates, held: npt.NDArray[np.bool_]) -> None:
+    def _note(
+        self, found: OfferCandidates, special: Int64s, candidates: Candidates, held: npt.NDArray[np.bool_]
+    ) -> None:
         ids, inquiry = self.reader.id_of, self.inquiry
         for at, reason in candidates.failure.items():
             if candidates.open[at]:

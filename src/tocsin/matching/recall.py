@@ -18,7 +18,7 @@ from tocsin.language.bind import BoundSubscription, bind_condition
 from tocsin.language.documents import node_from_json
 from tocsin.language.syntax import And, Box, Node, Not, Op, Or, Predicate, Subscription
 from tocsin.language.text_patterns import predicate_of_key
-from tocsin.operators.asked import trusted_scope
+from tocsin.operators.questions import trusted_scope
 from tocsin.schema import BooleanDomain, EnumeratedDomain, HierarchicalDomain, TimeDomain
 
 if TYPE_CHECKING:

@@ -16,19 +16,18 @@ What matches is defined in language/semantics.py; the matcher (tocsin.matching) 
 from tocsin.offers.analysis import Analysis
 from tocsin.offers.program_files import ProgramsFile, open_programs, programs_from
 from tocsin.offers.programs import Program, ProgramCache, Programs, UnknownProgram
-from tocsin.offers.scan import OfferBook, OfferScan, UnknownOffer
-from tocsin.offers.survivors import Candidates
+from tocsin.offers.scan import OfferBook, OfferScan
+from tocsin.offers.survivors import OfferCandidates
 
 __all__ = [
     "Analysis",
-    "Candidates",
     "OfferBook",
+    "OfferCandidates",
     "OfferScan",
     "Program",
     "ProgramCache",
     "Programs",
     "ProgramsFile",
-    "UnknownOffer",
     "UnknownProgram",
     "open_programs",
     "programs_from",

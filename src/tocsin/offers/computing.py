@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tocsin.index.coder import Coder
 from tocsin.index.key_column import KeyColumn, keys_of
 from tocsin.index.patterns import PatternTexts
-from tocsin.language.formula_columns import Column
+from tocsin.language.formula_columns import ValueColumn
 from tocsin.language.formula_vector import compute_column
 from tocsin.language.offer import ComputedAttribute
 from tocsin.language.semantics import Row
@@ -44,12 +44,12 @@ MOST_KEPT = 8
 FEWEST_KEPT = 1_000  # subscriptions from which on values are kept
 
 
-def compute(attribute: ComputedAttribute, columns: Mapping[str, Column], size: int, constants: Row) -> Column:
+def compute(attribute: ComputedAttribute, columns: Mapping[str, ValueColumn], size: int, constants: Row) -> ValueColumn:
     """Return the attribute's values for `size` rows; rows for which it fails are marked."""
     return _admitted(attribute, compute_column(attribute.formula, columns, size, constants))
 
 
-def _admitted(attribute: ComputedAttribute, found: Column) -> Column:
+def _admitted(attribute: ComputedAttribute, found: ValueColumn) -> ValueColumn:
     column = admit_column(found, attribute.domain, attribute.value)  # type: ignore[arg-type]
     if column.failed is None or not column.failed.any():
         return replace(column, failed=None, reasons=())
@@ -59,7 +59,7 @@ def _admitted(attribute: ComputedAttribute, found: Column) -> Column:
 class CodedValues:
     """Values in one column of the tier's codes: `values` are codes, or numbers of lists; see scan_kernel.Given."""
 
-    def __init__(self, coder: Coder, column: Column) -> None:
+    def __init__(self, coder: Coder, column: ValueColumn) -> None:
         self.is_list = coder.column.derivation in ("words", "patterns")
         self.offset, self.codes = np.zeros(1, np.int64), np.zeros(0, np.int32)
         if column.absent.all():
@@ -73,7 +73,7 @@ class CodedValues:
         if column.failed is not None:
             self.values[column.failed != 0] = k.UNKNOWN
 
-    def _list_words(self, coder: Coder, column: Column) -> None:
+    def _list_words(self, coder: Coder, column: ValueColumn) -> None:
         if coder.patterns is not None:
             found = coder.patterns.coded(PatternTexts.of_values([(member,) for member in _members(column)]))
             self.offset, self.codes = found.offset, found.codes
@@ -87,12 +87,12 @@ class CodedValues:
         self.codes = np.array([code for codes in listed for code in codes], np.int32)
 
 
-def _members(column: Column) -> list[Any]:
+def _members(column: ValueColumn) -> list[Any]:
     members: tuple[Any, ...] = column.members or ()
     return ["" if member is None else member for member in members]
 
 
-def _keys(coder: Coder, column: Column) -> KeyColumn:
+def _keys(coder: Coder, column: ValueColumn) -> KeyColumn:
     if column.members is None:
         return KeyColumn(np.ascontiguousarray(column.values), None)
     members: Sequence[Any] = column.members
@@ -116,7 +116,7 @@ class Known:
 class Kept:
     """An attribute's values for all rows of a tier, by position, and which rows accept them."""
 
-    def __init__(self, rows: TierRows, column: Column, coders: Mapping[int, Coder], columns: int) -> None:
+    def __init__(self, rows: TierRows, column: ValueColumn, coders: Mapping[int, Coder], columns: int) -> None:
         """Keep a column, which has the values by position."""
         self.column = column
         self._all_present = not column.absent.any()  # then none has failed, either
@@ -132,12 +132,12 @@ class Kept:
         """Return, by column, what the rows at these positions have there."""
         return {at: (coded.values[positions], coded) for at, coded in self.coded.items()}
 
-    def take(self, positions: npt.NDArray[Any]) -> Column:
+    def take(self, positions: npt.NDArray[Any]) -> ValueColumn:
         """Return the values of the rows at these positions."""
         if not self._all_present:
             return self.column.take(positions)
         values = self.column.values.take(positions)
-        return Column(self.column.domain, values, np.zeros(len(positions), np.bool_), self.column.members)
+        return ValueColumn(self.column.domain, values, np.zeros(len(positions), np.bool_), self.column.members)
 
 
 class Computing:

@@ -32,14 +32,14 @@ import numpy as np
 from tocsin.errors import BadDefinition, DuplicateName, FormulaFailed, UnknownName
 from tocsin.language.bind import bind_value
 from tocsin.language.formula import Function, Scope, ValueFormula, numeric_type
-from tocsin.language.formula_columns import EXACT, Bools, Column, column_of, compare_constant
+from tocsin.language.formula_columns import EXACT, Bools, ValueColumn, column_of, compare_constant
 from tocsin.language.formula_vector import compute_column
 from tocsin.language.semantics import compute, returned
 from tocsin.language.syntax import Op
 from tocsin.schema import Domain, NumericDomain, Value
 
 
-def admit_column(column: Column, domain: Domain, admit: Callable[[Value], Value]) -> Column:
+def admit_column(column: ValueColumn, domain: Domain, admit: Callable[[Value], Value]) -> ValueColumn:
     """Return the column as one of the domain; `admit` admits one value, or raises FormulaFailed, which marks its row.
 
     Numbers that arrays hold are admitted as arrays; `admit` then only words what is wrong with the others.
@@ -61,7 +61,7 @@ def admit_column(column: Column, domain: Domain, admit: Callable[[Value], Value]
     return replace(admitted, absent=admitted.absent | wrong, failed=failed, reasons=tuple(reasons))
 
 
-def _plain(column: Column, domain: Domain) -> tuple[Column, Bools] | None:
+def _plain(column: ValueColumn, domain: Domain) -> tuple[ValueColumn, Bools] | None:
     """Return the admitted column and the rows that are not in the domain; None where arrays cannot tell."""
     if not isinstance(domain, NumericDomain) or column.members is not None or numeric_type(domain) == "decimal":
         return None
@@ -82,7 +82,7 @@ def _plain(column: Column, domain: Domain) -> tuple[Column, Bools] | None:
     return replace(column, domain=domain, values=values), wrong
 
 
-def _one_by_one(column: Column, domain: Domain, admit: Callable[[Value], Value]) -> Column:
+def _one_by_one(column: ValueColumn, domain: Domain, admit: Callable[[Value], Value]) -> ValueColumn:
     failed = np.zeros(len(column), np.int32) if column.failed is None else column.failed.copy()
     reasons = {reason: number for number, reason in enumerate(column.reasons, 1)}
     known: dict[Value, Value | FormulaFailed] = {}
@@ -291,7 +291,7 @@ class Programs:
             def scalar(*values: Value) -> Value | None:
                 return compute(program.formula, {n: (v,) for n, v in zip(program.parameters, values, strict=True)})
 
-            def bulk(columns: Sequence[Column]) -> Column:
+            def bulk(columns: Sequence[ValueColumn]) -> ValueColumn:
                 return self._expression_bulk(program, made[0], columns)
         else:
 
@@ -301,19 +301,19 @@ class Programs:
                     raise result
                 return result  # type: ignore[no-any-return]
 
-            def bulk(columns: Sequence[Column]) -> Column:
+            def bulk(columns: Sequence[ValueColumn]) -> ValueColumn:
                 return self._callable_bulk(program, made[0], columns)
 
         lasting = program.expression is not None
         made.append(Function(program.name, parameters, program.returns, scalar, bulk, leading=1, lasting=lasting))
         return made[0]
 
-    def _expression_bulk(self, program: Program, function: Function, columns: Sequence[Column]) -> Column:
+    def _expression_bulk(self, program: Program, function: Function, columns: Sequence[ValueColumn]) -> ValueColumn:
         size = len(columns[0]) if columns else 1
         found = compute_column(program.formula, dict(zip(program.parameters, columns, strict=True)), size)
         return admit_column(found, program.returns, lambda value: _returned(function, value))
 
-    def _callable_bulk(self, program: Program, function: Function, columns: Sequence[Column]) -> Column:
+    def _callable_bulk(self, program: Program, function: Function, columns: Sequence[ValueColumn]) -> ValueColumn:
         rows = list(zip(*(column.to_list() for column in columns), strict=True)) if columns else [()]
         asked = list(dict.fromkeys(rows)) if program.pure else rows
         answers = self._answers(program, asked)

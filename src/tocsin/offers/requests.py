@@ -23,7 +23,7 @@ from tocsin.index.explain import row_predicates
 from tocsin.index.jit import lean_kernel
 from tocsin.index.layout import FALSE_ATOM, Bytes, Section
 from tocsin.language.formula import ConditionFormula
-from tocsin.language.formula_columns import EXACT, Column, float_bound, integer_bound, is_told_apart_by_value
+from tocsin.language.formula_columns import EXACT, ValueColumn, float_bound, integer_bound, is_told_apart_by_value
 from tocsin.language.semantics import predicate_holds
 from tocsin.language.syntax import And, Node, Op, OperatorCall, Predicate, leaves, names_of
 from tocsin.offers import scan_kernel as k
@@ -77,7 +77,7 @@ class Requests:
 class PropertyIndex:
     """A property of the rows of a tier: values by position, bitmaps, and the intervals that predicates are."""
 
-    def __init__(self, column: Column, number: k.Int32s) -> None:
+    def __init__(self, column: ValueColumn, number: k.Int32s) -> None:
         self.domain, self.members = column.domain, column.members
         values = column.values
         if values.dtype == np.int64 and len(values) and _SMALL.min <= values.min() and values.max() <= _SMALL.max:
@@ -249,7 +249,7 @@ class TierRows:
         offset = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(np.bincount(row_of, minlength=segment.section(Section.STRIPE_ROW)[-1])[rows], out=offset[1:])
         sets = [segment.section(each) for each in (Section.SET_OFFSET, Section.SET_LOW, Section.SET_HIGH)]
-        self.asked = k.Asked(offset, column, kind, low, high, *sets)
+        self.asked = k.RowPredicates(offset, column, kind, low, high, *sets)
         self.row = rows
         self.size = len(rows)
         self._hulls: dict[int, tuple[k.Int32s, k.Int32s]] = {}
@@ -343,7 +343,7 @@ class TierRows:
         np.cumsum(counts, out=offset[1:])
         moved = np.repeat(start - offset[:-1], counts) + np.arange(offset[-1])
         _, column, kind, low, high, *sets = self.asked
-        self.asked = k.Asked(offset, column[moved], kind[moved], low[moved], high[moved], *sets)
+        self.asked = k.RowPredicates(offset, column[moved], kind[moved], low[moved], high[moved], *sets)
         self.row = self.row[order]
         self._hulls = {}
 

@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from tocsin.compile.normalise import normalise
 from tocsin.compile.table_builder import compile_table
-from tocsin.errors import DuplicateName, UnknownName
+from tocsin.errors import DuplicateName, UnknownOffer
 from tocsin.index.build import build_segment
 from tocsin.index.encode import EventObjects
 from tocsin.index.segment import FOREVER
@@ -43,7 +43,7 @@ from tocsin.offers import scan_kernel as k
 from tocsin.offers.computing import Computing
 from tocsin.offers.requests import HullIndex, PropertyIndex, Requests, Rules, TierRows
 from tocsin.offers.scan_kernel import BitmapIndex
-from tocsin.offers.survivors import Candidates, Computed, Static, Survivors
+from tocsin.offers.survivors import Computed, OfferCandidates, Static, Survivors
 from tocsin.schema import Schema
 
 Int64s = npt.NDArray[np.int64]
@@ -73,7 +73,7 @@ class OfferScan:
         arrival: Int64s | None = None,
         *,
         threads: int = 1,
-    ) -> Candidates:
+    ) -> OfferCandidates:
         """Return the candidates of analysed offers, each as of its seq and arrival (microseconds) where these are given."""
         with self._lock:
             if self._index is None:
@@ -143,7 +143,7 @@ class _Batch:
         self.requests, self.starts = self._requests().by_offer()
         self.facts = index.facts
 
-    def candidates(self, seq: Int64s | None, arrival: Int64s | None, threads: int) -> Candidates:
+    def candidates(self, seq: Int64s | None, arrival: Int64s | None, threads: int) -> OfferCandidates:
         """Return the candidates of all offers."""
         positions, starts = self._scan(threads)
         offer = np.repeat(np.arange(len(self.offers), dtype=np.int32), np.diff(starts))
@@ -295,10 +295,6 @@ OfferId = str | int
 AT_ONCE = 4_096  # offers that are scanned together
 
 
-class UnknownOffer(UnknownName):
-    what = "offer"
-
-
 class OfferBook:
     """Offers by id, in the order in which they came. Not safe to share among threads."""
 
@@ -325,7 +321,7 @@ class OfferBook:
     def remove(self, id: OfferId) -> None:
         """Let go of an offer; raises UnknownOffer."""
         if self._offers.pop(id, None) is None:
-            raise UnknownOffer(str(id), map(str, self._offers))
+            raise UnknownOffer(id)
 
     def query(self, subscription: BoundSubscription) -> list[tuple[OfferId, Verdict]]:
         """Return the offers that a subscription matches, in the order in which they came; verdicts have what is computed."""

@@ -266,7 +266,7 @@ def collect(out: Int32s, found: Int32s, places: Int64s, positions: Int32s) -> No
 # --- what rows ask ----------------------------------------------------------------------------------------------------
 
 
-class Asked(NamedTuple):
+class RowPredicates(NamedTuple):
     """What rows ask (compile/table.py): predicates offset[p] .. offset[p + 1] are those of the row at position p."""
 
     offset: Int64s
@@ -295,7 +295,7 @@ class Given(NamedTuple):
 
 
 @lean_kernel
-def hull(asked: Asked, wanted: int, lows: Int32s, highs: Int32s) -> None:
+def hull(asked: RowPredicates, wanted: int, lows: Int32s, highs: Int32s) -> None:
     """Narrow lows and highs to the codes of a column that each row accepts: ABSENT is one, and MOST codes is no bound.
 
     For a row to accept a set of codes, its low must be at most the greatest, and its high at least the least of them.
@@ -335,7 +335,7 @@ def gather(positions: Int32s, number: Int32s, row: Int32s, numbers: Int32s, rows
 
 
 @helper
-def _is_in(asked: Asked, kind: int, low: int, high: int, code: int) -> bool:
+def _is_in(asked: RowPredicates, kind: int, low: int, high: int, code: int) -> bool:
     """Return whether a code is in the interval, or in one of the set's, that a predicate names."""
     if kind == SOME_IN or kind == NONE_IN:
         return low <= code <= high
@@ -346,7 +346,7 @@ def _is_in(asked: Asked, kind: int, low: int, high: int, code: int) -> bool:
 
 
 @lean_kernel
-def decide_rows(asked: Asked, given: Given, positions: Int32s, offers: Int32s, holds: Flags) -> None:
+def decide_rows(asked: RowPredicates, given: Given, positions: Int32s, offers: Int32s, holds: Flags) -> None:
     """holds[i] = whether all that the row at positions[i] asks is satisfied by what the pair i has."""
     for i in range(len(positions)):
         holds[i] = True

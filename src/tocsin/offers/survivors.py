@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from tocsin.compile.properties import united
 from tocsin.language.formula import ValueFormula, domain_of
-from tocsin.language.formula_columns import Column, absent_column, column_of
+from tocsin.language.formula_columns import ValueColumn, absent_column, column_of
 from tocsin.language.formula_vector import condition_column
 from tocsin.language.offer import ComputedAttribute, Offer
 from tocsin.language.semantics import Row
@@ -49,7 +49,7 @@ from tocsin.offers.requests import Rest
 from tocsin.schema import Domain, Value
 
 
-class Shape(NamedTuple):
+class FormulaShape(NamedTuple):
     """A formula without its constants; `key` is the same for formulas of one shape, `given` what the offer says.
 
     given[i] is the domain and the value, None where it is absent, of the name #i.
@@ -60,7 +60,7 @@ class Shape(NamedTuple):
     given: list[tuple[Domain, Value | None]]
 
 
-def shape_of(attribute: ComputedAttribute, row: Row, others: Collection[str]) -> Shape | None:
+def shape_of(attribute: ComputedAttribute, row: Row, others: Collection[str]) -> FormulaShape | None:
     """Return the shape of an attribute's formula for an offer of these values; None where it has none.
 
     `others` are the names that are no matter of the offer: properties, and what else it computes.
@@ -73,7 +73,7 @@ def shape_of(attribute: ComputedAttribute, row: Row, others: Collection[str]) ->
     names = (*(name for name in formula.names if name in others), *work.names)
     domains = tuple(domain.name for domain, _ in work.given)
     key = attribute.name, root, domains, tuple(map(id, work.functions))
-    return Shape(key, ValueFormula(root, names), work.given)
+    return FormulaShape(key, ValueFormula(root, names), work.given)
 
 
 class _NoShape(Exception):
@@ -142,7 +142,7 @@ _NOT_FAILED = np.iinfo(np.int32).max
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class OfferCandidates:
     """Pairs of an offer and a row that nothing refused so far, ordered by offer.
 
     `computed` has the attributes that offers compute, a value for each candidate; absent where its offer computes no such
@@ -152,7 +152,7 @@ class Candidates:
     offer: k.Int32s  # position among the offers
     number: k.Int32s  # of the subscription, in the segment
     row: k.Int32s  # of the segment: the conjunction that may hold
-    computed: dict[str, Column]
+    computed: dict[str, ValueColumn]
     failure: k.Int32s
     reasons: list[str]
 
@@ -181,17 +181,17 @@ class _Group:
     computed: Computed  # of the first
     rest: Sequence[Rest] = ()
     offers: list[int] = field(default_factory=list)
-    shapes: list[tuple[Shape, ...]] = field(default_factory=list)
+    shapes: list[tuple[FormulaShape, ...]] = field(default_factory=list)
     known: list[Computed] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class _Pairs:
-    """Candidates on their way: which offer, which row (by position), what was computed, what failed first."""
+    """OfferCandidates on their way: which offer, which row (by position), what was computed, what failed first."""
 
     offer: k.Int32s
     position: k.Int32s
-    columns: dict[str, Column]
+    columns: dict[str, ValueColumn]
     rank: k.Int32s  # of what failed first: computed attributes come before rules
     reason: k.Int32s
 
@@ -226,7 +226,7 @@ class Survivors:
         self.offers, self.computed, self.rest, self.static = offers, computed, rest, static
         self.reasons: dict[str, int] = {}
 
-    def candidates(self, offer: k.Int32s, positions: k.Int32s, starts: Int64s) -> Candidates:
+    def candidates(self, offer: k.Int32s, positions: k.Int32s, starts: Int64s) -> OfferCandidates:
         """Return who is left of these pairs; those of offer o are at starts[o] .. starts[o + 1]."""
         done = []
         groups = self._grouped(np.flatnonzero(np.diff(starts)).tolist())
@@ -249,7 +249,7 @@ class Survivors:
         groups: list[_Group] = []
         for at in offers:
             computed, rest = self.computed[at], self.rest.get(at, ())
-            shapes: tuple[Shape, ...] | None = None
+            shapes: tuple[FormulaShape, ...] | None = None
             key: Any = None
             if not rest and all(kept is not None for _, kept in computed):
                 key = tuple([id(known) for known, _ in computed])
@@ -268,7 +268,7 @@ class Survivors:
                 group.shapes.append(shapes)
         return groups
 
-    def _shapes(self, offer: Offer) -> tuple[Shape, ...] | None:
+    def _shapes(self, offer: Offer) -> tuple[FormulaShape, ...] | None:
         """Return the shapes of an offer's formulas; None where one has none."""
         others = self.computing.own | {each.name for each in offer.computed}
         found = [shape_of(each, offer.values, others) for each in offer.computed]
@@ -319,7 +319,7 @@ class Survivors:
     def _compute(self, group: _Group, pairs: _Pairs) -> CodedPairs:
         """Add the computed attributes to the pairs; return what those that are not kept are in the tier's columns."""
         coded: CodedPairs = {}
-        properties: dict[str, Column] | None = None
+        properties: dict[str, ValueColumn] | None = None
         for rank, (known, kept) in enumerate(group.computed):
             name = known.attribute.name
             if kept is not None:
@@ -336,7 +336,7 @@ class Survivors:
                 self._mark(pairs, rank - len(group.computed), column.failed, column.reasons)
         return coded
 
-    def _fresh(self, group: _Group, pairs: _Pairs, rank: int, given: dict[str, Column]) -> Column:
+    def _fresh(self, group: _Group, pairs: _Pairs, rank: int, given: dict[str, ValueColumn]) -> ValueColumn:
         """Return what a computed attribute of the group is for the pairs."""
         attribute = group.computed[rank][0].attribute
         for computed in group.known:
@@ -350,7 +350,7 @@ class Survivors:
         shaped = ComputedAttribute(attribute.name, shapes[0].formula, attribute.domain)
         return compute(shaped, given, len(pairs), {})
 
-    def _properties(self, group: _Group, pairs: _Pairs) -> dict[str, Column]:
+    def _properties(self, group: _Group, pairs: _Pairs) -> dict[str, ValueColumn]:
         """Return the properties that the group's formulas and rules mention."""
         stored, number = self.rows.segment.properties, self.rows.number[pairs.position]
         mentioned = [known.attribute.formula.names for known, _ in group.computed]
@@ -376,7 +376,7 @@ class Survivors:
 
     # --- the answer ---------------------------------------------------------------------------------------------------
 
-    def _joined(self, done: Sequence[_Pairs]) -> Candidates:
+    def _joined(self, done: Sequence[_Pairs]) -> OfferCandidates:
         """Return the candidates of all groups, in the order of the offers."""
         if len(done) == 1:
             (whole,) = done
@@ -396,10 +396,10 @@ class Survivors:
                 columns[name] = absent_column(domain, len(offer))
         number, row = np.empty(len(position), np.int32), np.empty(len(position), np.int32)
         k.gather(position, self.rows.number, self.rows.row, number, row)
-        return Candidates(offer, number, row, columns, reason, list(self.reasons))
+        return OfferCandidates(offer, number, row, columns, reason, list(self.reasons))
 
     @staticmethod
-    def _joined_columns(done: Sequence[_Pairs]) -> dict[str, Column]:
+    def _joined_columns(done: Sequence[_Pairs]) -> dict[str, ValueColumn]:
         domains = {name: column.domain for pairs in done for name, column in pairs.columns.items()}
         return {
             name: united([pairs.columns.get(name) or absent_column(domain, len(pairs)) for pairs in done])

@@ -1,7 +1,7 @@
 """Calls: an operator with its arguments, and when two of them are one evaluation (Liu et al., section 3).
 
 Two calls unify where they agree but for the names of their variables: p(?x, ?y) is p(?a, ?b), but not p(?x, ?x). A
-Pattern is what unified calls have in common. From the values that an operator returned (runner.py), it picks the
+CallPattern is what unified calls have in common. From the values that an operator returned (runner.py), it picks the
 solutions: rows in which repeated variables are equal, and outputs given as constants have that value.
 
 Binding calls: each argument checked against the operator's declaration, when the subscription is made.
@@ -41,7 +41,7 @@ Argument = Slot | tuple[str, Value]  # a constant is kept with its type: 1 is no
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class CallPattern:
     """A call, whatever its variables are called."""
 
     operator: Operator
@@ -91,7 +91,7 @@ class Pattern:
         return f"{self.operator.name}({', '.join(map(_shown, self.arguments))})"
 
 
-def unify(call: OperatorCall, operator: Operator) -> tuple[Pattern, tuple[str, ...]]:
+def unify(call: OperatorCall, operator: Operator) -> tuple[CallPattern, tuple[str, ...]]:
     """Return the call's pattern, and the variables that stand in its slots."""
     slots: dict[str, Slot] = {}
     arguments: list[Argument] = []
@@ -101,7 +101,7 @@ def unify(call: OperatorCall, operator: Operator) -> tuple[Pattern, tuple[str, .
         else:
             assert isinstance(argument, Constant), "bind folds other arguments"
             arguments.append((type(argument.value).__name__, argument.value))
-    return Pattern(operator, tuple(arguments)), tuple(slots)
+    return CallPattern(operator, tuple(arguments)), tuple(slots)
 
 
 def _value(argument: Argument) -> Value | Open:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.operators.problem import Bools, Evaluate, Problem, Statistics, Workload
+from tocsin.operators.problem import Bools, Evaluate, PredicateStatistics, SchedulingProblem, Workload
 
 
 class NaiveSchedule:
@@ -15,10 +15,10 @@ class NaiveSchedule:
 
     name = "naive"
 
-    def prepare(self, workload: Workload, statistics: Statistics) -> None:
+    def prepare(self, workload: Workload, statistics: PredicateStatistics) -> None:
         """Do nothing: there is nothing to order."""
 
-    def run(self, problem: Problem, evaluate: Evaluate) -> Bools:
+    def run(self, problem: SchedulingProblem, evaluate: Evaluate) -> Bools:
         known: dict[int, bool] = {}
 
         def is_true(predicate: int) -> bool:

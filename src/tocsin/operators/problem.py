@@ -1,8 +1,8 @@
-"""Workload, Problem and Schedule: which operator predicates to evaluate, and in which order (Liu et al., section 3).
+"""Workload, SchedulingProblem and Schedule: which operator predicates to evaluate, and in which order (Liu et al., section 3).
 
-The columnar engine settles the cheap predicates of an event. What is left is a Problem: conjunctions of operator
+The columnar engine settles the cheap predicates of an event. What is left is a SchedulingProblem: conjunctions of operator
 predicates, many of them shared. A Schedule asks for one predicate after the other until every conjunction is decided.
-asked.py makes the problems; naive_schedule.py and schedules/ solve them.
+questions.py makes the problems; naive_schedule.py and schedules/ solve them.
 
     members of conjunction c    members[starts[c] : starts[c + 1]], predicates by number
     its signs                   negated[starts[c] : starts[c + 1]]
@@ -29,9 +29,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.operators.calls import Pattern
+from tocsin.operators.calls import CallPattern
 from tocsin.operators.operator import Row
-from tocsin.operators.runner import Outcome, Runner
+from tocsin.operators.runner import CallResult, Runner
 from tocsin.schema import Event
 
 Int32s = npt.NDArray[np.int32]
@@ -93,22 +93,22 @@ class Workload:
 
 
 @dataclass(frozen=True)
-class Problem:
+class SchedulingProblem:
     """What one event leaves to be decided: the conjunctions of the workload whose cheap predicates hold."""
 
     workload: Workload
     candidates: Int32s  # numbers of conjunctions, ascending; all of them where there are no cheap predicates
-    statistics: Statistics
+    statistics: PredicateStatistics
 
     @classmethod
-    def whole(cls, workload: Workload, statistics: Statistics | None = None) -> Problem:
+    def whole(cls, workload: Workload, statistics: PredicateStatistics | None = None) -> SchedulingProblem:
         """Return the problem of an event that leaves every conjunction."""
-        known = statistics or Statistics.of(np.full(workload.predicates, 1.0))
+        known = statistics or PredicateStatistics.of(np.full(workload.predicates, 1.0))
         return cls(workload, np.arange(workload.conjunctions, dtype=np.int32), known)
 
 
 @dataclass
-class Statistics:
+class PredicateStatistics:
     """What is known of each predicate, from its declaration and from the events so far.
 
     `seconds` and `trues` are sums over the evaluations; the declared cost and a probability of one half weigh as much
@@ -122,7 +122,7 @@ class Statistics:
     prior_weight: float = field(default=2.0)
 
     @classmethod
-    def of(cls, declared_cost: Float64s) -> Statistics:
+    def of(cls, declared_cost: Float64s) -> PredicateStatistics:
         """Return the statistics of predicates that were never evaluated."""
         size = len(declared_cost)
         return cls(declared_cost, np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.float64))
@@ -135,15 +135,15 @@ class Statistics:
 
     def grow(self, declared_cost: Float64s) -> None:
         """Make room for further predicates, of these costs."""
-        more = Statistics.of(declared_cost)
+        more = PredicateStatistics.of(declared_cost)
         self.declared_cost = np.concatenate([self.declared_cost, more.declared_cost])
         self.evaluations = np.concatenate([self.evaluations, more.evaluations])
         self.trues = np.concatenate([self.trues, more.trues])
         self.seconds = np.concatenate([self.seconds, more.seconds])
 
-    def only(self, kept: list[int]) -> Statistics:
+    def only(self, kept: list[int]) -> PredicateStatistics:
         """Return what is known of some of the predicates, in this order."""
-        return Statistics(
+        return PredicateStatistics(
             self.declared_cost[kept], self.evaluations[kept], self.trues[kept], self.seconds[kept], self.prior_weight
         )
 
@@ -167,10 +167,10 @@ class Schedule(Protocol):
 
     name: str
 
-    def prepare(self, workload: Workload, statistics: Statistics) -> None:
+    def prepare(self, workload: Workload, statistics: PredicateStatistics) -> None:
         """Make ready for problems of this workload; called again whenever the workload is replaced."""
 
-    def run(self, problem: Problem, evaluate: Evaluate) -> Bools:
+    def run(self, problem: SchedulingProblem, evaluate: Evaluate) -> Bools:
         """Return, for each candidate, whether all its members hold; a negated member holds where its predicate is false.
 
         Asks `evaluate` for whatever it needs to know, which is the cost. A conjunction that cannot hold any more, since
@@ -184,12 +184,14 @@ class Schedule(Protocol):
 class EventEvaluation:
     """What is known of the predicates of one event."""
 
-    def __init__(self, event: Event, patterns: list[Pattern], runner: Runner, statistics: Statistics) -> None:
+    def __init__(
+        self, event: Event, patterns: list[CallPattern], runner: Runner, statistics: PredicateStatistics
+    ) -> None:
         self.event, self.patterns, self.runner = event, patterns, runner
         self.statistics = statistics
         self._solutions: dict[int, tuple[Row, ...] | None] = {}
         self.failures: dict[int, str] = {}  # predicates whose operator failed, and why
-        self._outcomes: dict[tuple[object, ...], Outcome] = {}
+        self._outcomes: dict[tuple[object, ...], CallResult] = {}
 
     def evaluate(self, predicate: int) -> bool:
         """Return whether the predicate has solutions."""
@@ -206,7 +208,7 @@ class EventEvaluation:
             self._know(predicate, self._outcomes[key], time.perf_counter() - started)
         return self._solutions[predicate]
 
-    def learn(self, predicate: int, outcome: Outcome, seconds: float) -> None:
+    def learn(self, predicate: int, outcome: CallResult, seconds: float) -> None:
         """Take an outcome that came with those of other events."""
         self._outcomes[self.patterns[predicate].input_key] = outcome
         self._know(predicate, outcome, seconds)
@@ -220,7 +222,7 @@ class EventEvaluation:
         """The predicates evaluated so far, with their solutions."""
         return self._solutions
 
-    def _know(self, predicate: int, outcome: Outcome, seconds: float) -> None:
+    def _know(self, predicate: int, outcome: CallResult, seconds: float) -> None:
         found = None if outcome.failure is not None else self.patterns[predicate].solutions(outcome.rows)
         self._solutions[predicate] = found
         if outcome.failure is not None:

@@ -5,7 +5,7 @@
     bound = registry.bind("camera where locIn('Bronx') and mobPattern(?p) and ?p > 50", schema)
 
 A package offers operators in the entry point group `tocsin.operators`: an Operator, an iterable of them, or a function
-without arguments that returns either. calls.py checks the calls of a subscription; asked.py has them run.
+without arguments that returns either. calls.py checks the calls of a subscription; questions.py has them run.
 
 Registries by name: what a setting, an option or a worker of Spark says, and the registry that it stands for.
 

@@ -1,4 +1,4 @@
-"""Runner: calls operators, here, in threads or in processes, and turns what comes of it into an Outcome.
+"""Runner: calls operators, here, in threads or in processes, and turns what comes of it into an CallResult.
 
 The rule for failures: an operator that raises, takes longer than its time-out, or returns what its declaration does not
 allow, has no answer for that event. The predicate does not hold then, and neither does its negation; the failure is
@@ -18,7 +18,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from tocsin.errors import BadValue, shown
-from tocsin.operators.calls import Pattern, Slot
+from tocsin.operators.calls import CallPattern, Slot
 from tocsin.operators.operator import Operator, Row
 from tocsin.schema import Event, Value
 
@@ -26,7 +26,7 @@ MAX_ROWS = 1_000  # bindings of one call; more is a failure, since they are join
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CallResult:
     """What came of calling an operator: the rows that it found, or why there are none to speak of."""
 
     rows: tuple[Row, ...] = ()
@@ -55,19 +55,19 @@ class Runner:
     _workers: list[_Worker] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def run(self, pattern: Pattern, event: Event) -> Outcome:
+    def run(self, pattern: CallPattern, event: Event) -> CallResult:
         """Return what the operator finds for the event."""
         operator = pattern.operator
         started = time.perf_counter()
         try:
             returned = self._call(operator, operator.function, (event, *pattern.inputs), operator.timeout)
-            outcome = Outcome(rows_of(pattern, returned))
+            outcome = CallResult(rows_of(pattern, returned))
         except Exception as error:  # noqa: BLE001 - whatever foreign code raises is its failure, counted and told
-            outcome = Outcome(failure=_reason(operator, error))
+            outcome = CallResult(failure=_reason(operator, error))
         self._count(operator, [outcome], time.perf_counter() - started)
         return outcome
 
-    def run_batch(self, pattern: Pattern, events: Sequence[Event]) -> list[Outcome]:
+    def run_batch(self, pattern: CallPattern, events: Sequence[Event]) -> list[CallResult]:
         """Return what the operator finds for each event, asked about all of them at once."""
         operator = pattern.operator
         assert operator.evaluate_batch is not None
@@ -79,7 +79,7 @@ class Runner:
                 raise ValueError(f"evaluate_batch returned {len(returned)} results for {len(events)} events")
             outcomes = [self._judged(pattern, each) for each in returned]
         except Exception as error:  # noqa: BLE001 - as above
-            outcomes = [Outcome(failure=_reason(operator, error))] * len(events)
+            outcomes = [CallResult(failure=_reason(operator, error))] * len(events)
         self._count(operator, outcomes, time.perf_counter() - started, batch=True)
         return outcomes
 
@@ -155,13 +155,13 @@ class Runner:
             for worker in workers:
                 worker.terminate()
 
-    def _judged(self, pattern: Pattern, returned: object) -> Outcome:
+    def _judged(self, pattern: CallPattern, returned: object) -> CallResult:
         try:
-            return Outcome(rows_of(pattern, returned))
+            return CallResult(rows_of(pattern, returned))
         except (BadValue, TypeError, ValueError) as error:
-            return Outcome(failure=_reason(pattern.operator, error))
+            return CallResult(failure=_reason(pattern.operator, error))
 
-    def _count(self, operator: Operator, outcomes: list[Outcome], seconds: float, *, batch: bool = False) -> None:
+    def _count(self, operator: Operator, outcomes: list[CallResult], seconds: float, *, batch: bool = False) -> None:
         with self._lock:
             counts = self.counts.setdefault(operator.name, Counts())
             counts.calls += len(outcomes)
@@ -233,7 +233,7 @@ def _reason(operator: Operator, error: Exception) -> str:
 # --- what operators return --------------------------------------------------------------------------------------------
 
 
-def rows_of(pattern: Pattern, returned: object) -> tuple[Row, ...]:
+def rows_of(pattern: CallPattern, returned: object) -> tuple[Row, ...]:
     """Return the rows that a function's result stands for, values canonical; raises TypeError, ValueError, BadValue.
 
     Without anything to find, true is one empty row. Otherwise None is no row, a list (or other iterable) has several,
@@ -253,7 +253,7 @@ def rows_of(pattern: Pattern, returned: object) -> tuple[Row, ...]:
     return tuple(dict.fromkeys(_row(domains, found) for found in listed))
 
 
-def _found_domains(pattern: Pattern) -> list[Any]:
+def _found_domains(pattern: CallPattern) -> list[Any]:
     pairs = list(zip(pattern.operator.parameters, pattern.arguments, strict=True))
     opened = [entry.domain for entry, found in pairs if entry.role == "open" and isinstance(found, Slot)]
     return opened + [entry.domain for entry, _ in pairs if entry.role == "output"]

@@ -27,7 +27,7 @@ BUCKET = "bucket"
 
 
 @dataclass(frozen=True)
-class Backfill:
+class LogBackfill:
     """What subscriptions would have matched. DataFrames are made when asked for; `matches` is behind all of them."""
 
     matches: DataFrame  # event_id, time, subscription, and the columns of the event that were kept
@@ -68,7 +68,7 @@ def backfill(
     time: str = "arrival",
     event_id: str = "event_id",
     **options: Any,
-) -> Backfill:
+) -> LogBackfill:
     """Return what subscriptions would have matched in an archive between two times, the second not included.
 
     Args:
@@ -88,7 +88,7 @@ def backfill(
     kept = [*options.pop("keep", ()), time]
     matched = match(events, given, schema=schema, event_id=event_id, output="pairs", keep=kept, **options)
     renamed = matched.withColumnRenamed(event_id, "event_id").withColumnRenamed(time, TIME)
-    return Backfill(renamed)
+    return LogBackfill(renamed)
 
 
 def compare(

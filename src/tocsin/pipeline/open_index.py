@@ -25,7 +25,7 @@ from tocsin.index.encode import EventColumns, EventObjects, EventSource
 from tocsin.index.index_folder import Manifest
 from tocsin.language import BoundSubscription, bind, explain
 from tocsin.language.documents import decode, from_document
-from tocsin.language.explain import Outcome
+from tocsin.language.explain import ExplainedNode
 from tocsin.matching.columnar.matches import Matches, TierIds, in_sequence
 from tocsin.matching.engine import Inquiry
 from tocsin.matching.matcher import Matcher
@@ -300,7 +300,7 @@ class PairReasons:
         return bind(tree, self._index.schema, operators=self._index.operators)
 
 
-def _held(outcome: Outcome) -> list[str]:
+def _held(outcome: ExplainedNode) -> list[str]:
     """Return the predicates of the first alternative that held."""
     if outcome.condition == "and" and outcome.attribute is None:
         return [condition for part in outcome.parts for condition in _held(part)]

@@ -8,25 +8,20 @@ A user with a session of their own needs none of this; docs/spark.md lists which
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import re
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tocsin.errors import NotSupported
+from tocsin import plugins
 from tocsin.index.kernel_cache import temporary_folder
+from tocsin.pipeline.java import provide_java
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
-
-OLDEST_JAVA = 17
 
 # Each with its reason; docs/spark.md says what each is worth.
 SETTINGS: Mapping[str, str] = {
@@ -63,33 +58,10 @@ LOCAL_STREAMING_SETTINGS: Mapping[str, str] = {
 }
 
 
-def java_version() -> int | None:
-    """Return the major version of the Java that Spark would use; None where there is none."""
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if java is None or not Path(java).exists():
-        return None
-    run = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603 - the user's Java
-    found = re.search(r'version "(\d+)', run.stderr)
-    return int(found.group(1)) if found else None
-
-
-def require_java() -> None:
-    """Raise NotSupported where Spark could not start, saying what to install."""
-    found = java_version()
-    if found is None or found < OLDEST_JAVA:
-        have = "there is none" if found is None else f"this is Java {found}"
-        raise NotSupported(
-            f"Spark needs Java {OLDEST_JAVA} or newer, and {have}: "
-            "sudo apt install openjdk-17-jre-headless, or: brew install openjdk@17"
-        )
-
-
 def require_spark() -> None:
-    """Raise NotSupported where Java or PySpark is missing, saying what to install."""
-    require_java()
-    if importlib.util.find_spec("pyspark") is None:
-        raise NotSupported("PySpark is not installed: pip install 'tocsin[spark]'")
+    """Raise NotSupported or NotInstalled where Java or PySpark is missing, saying what to install."""
+    provide_java()
+    plugins.require("spark")
 
 
 def start_session(

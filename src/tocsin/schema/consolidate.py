@@ -41,7 +41,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ConsolidationReport:
     """All findings about one version of a schema."""
 
     version: int
@@ -60,9 +60,9 @@ class Report:
         return "\n".join(lines)
 
 
-def consolidation_report(schema: Schema) -> Report:
+def consolidation_report(schema: Schema) -> ConsolidationReport:
     """Return what the schema says twice or does not use."""
-    return Report(
+    return ConsolidationReport(
         schema.version,
         (
             *_redundant_domains(schema),

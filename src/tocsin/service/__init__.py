@@ -4,3 +4,7 @@ app.py        puts it together         settings.py   what the operator says     
 edge.py       around every request     access.py     who may do what (the table) principal.py who asks
 routes/       a module a resource      push/         SSE, WebSockets, webhooks   problems.py  errors as problem+json
 """
+
+from tocsin import plugins
+
+plugins.require("service")

@@ -45,7 +45,7 @@ from tocsin.service.problems import answer_of
 from tocsin.service.routes import ROUTERS
 from tocsin.service.routes.events import take
 from tocsin.service.routes.xml import start_daemon
-from tocsin.service.service import Service, open_broker
+from tocsin.service.service import KernelsWarmed, Service, open_broker
 from tocsin.service.settings import ServiceSettings
 from tocsin.service.telemetry import Metrics
 from tocsin.service.web.history import History
@@ -185,6 +185,9 @@ def run(settings: ServiceSettings, *, tell: Tell, warn: Tell) -> None:
     os.umask(0o077)  # what is written beside the store says what people ask for
     _announce_admin(settings, tell, warn)
     app = create_app(settings)
+    if settings.engine == "columnar" and settings.pipeline == "inline":
+        app.state.kernels = kernels = KernelsWarmed()
+        kernels.start()
     config = server_config(app, settings)
     server = Server(config, app, tell)
     server.run()

@@ -2,16 +2,19 @@
 
 Handlers get it from the request (`service_of`). It opens the broker, wires push to it, and knows in what order to stop.
 
-Readiness: the store has taken a write a moment ago. A disk that is full, or read-only, can still be read.
+Readiness: the store has taken a write a moment ago, and the kernels are compiled. A disk that is full, or read-only, can
+still be read; kernels that are not in the cache take a minute, and whoever publishes meanwhile waits for them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
 
 import structlog
 
@@ -31,6 +34,8 @@ from tocsin.store import Store, audit
 from tocsin.store.transaction import SECOND
 
 _GOOD_SECONDS = 2.0  # whoever asks more often is told what was found: everybody may ask, and a write costs an fsync
+
+log = structlog.get_logger("tocsin.service")
 
 
 class Readiness:
@@ -60,10 +65,32 @@ class Readiness:
             turn.keep_time()
 
 
+class KernelsWarmed:
+    """Compiles the kernels, or loads them from the cache, beside the start of the service."""
+
+    def __init__(self) -> None:
+        self.state: Literal["compiling", "ready", "failed"] = "compiling"
+
+    def start(self) -> None:
+        threading.Thread(target=self._warm, name="tocsin-warm", daemon=True).start()
+
+    def _warm(self) -> None:
+        from tocsin.matching.columnar.warm import warm
+
+        started = time.monotonic()
+        try:
+            warm()
+        except Exception:  # whatever a compiler raises: the service stays up to say so
+            log.exception("the kernels cannot be compiled")
+            self.state = "failed"
+            return
+        self.state = "ready"
+        log.info("kernels are ready", seconds=round(time.monotonic() - started, 1))
+
+
 # The service.
 
 
-log = structlog.get_logger("tocsin.service")
 _HOUSEKEEPING_SECONDS = 60.0
 
 

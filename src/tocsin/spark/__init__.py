@@ -7,15 +7,21 @@
 Pure functions from DataFrames to DataFrames, batch and streaming. docs/spark.md has a five-minute tutorial.
 """
 
-from tocsin.pipeline.backfill import Backfill, backfill, compare
+# ruff: noqa: E402 - what is missing is said before anything needs it
+
+from tocsin import plugins
+
+plugins.require("spark")
+
+from tocsin.pipeline.backfill import LogBackfill, backfill, compare
 from tocsin.pipeline.match import Validated, explain_match, match, validate
 from tocsin.pipeline.match_file import Written, write_matches
 from tocsin.pipeline.session import session, start_session
 from tocsin.pipeline.subscription_folder import BadSubscriptions, remove_from_folder, write_folder
 
 __all__ = [
-    "Backfill",
     "BadSubscriptions",
+    "LogBackfill",
     "Validated",
     "Written",
     "backfill",

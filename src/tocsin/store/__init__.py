@@ -1,5 +1,11 @@
 """Tables, migrations and the seq: where everything acknowledged is. Start with store.py; the tables are in tables.py."""
 
+# ruff: noqa: E402 - what is missing is said before anything needs it
+
+from tocsin import plugins
+
+plugins.require("broker")
+
 from tocsin.store.store import Store
 from tocsin.store.transaction import Meta, Transaction
 

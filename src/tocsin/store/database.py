@@ -25,6 +25,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from tocsin import plugins
 from tocsin.errors import NeedsUpgrade, StoreError, StoreFailed, WeakDurability
 from tocsin.store import digests
 from tocsin.store.tables import HEAD
@@ -53,6 +54,7 @@ def connect(place: str | Path) -> Engine:
     url = url_of(place)
     if url.get_backend_name() == "sqlite":
         return _sqlite(url)
+    plugins.require("postgres")
     return _postgres(url)
 
 

@@ -15,9 +15,6 @@ An extra: it needs lxml, which `pip install 'tocsin[xml]'` brings. Whoever uses 
 imports the module that is needed. How the requests are used is in docs/xml.md.
 """
 
-from importlib.util import find_spec
+from tocsin import plugins
 
-from tocsin.errors import NotInstalled
-
-if find_spec("lxml") is None:
-    raise NotInstalled("the thesis's XML", "tocsin[xml]")
+plugins.require("xml")

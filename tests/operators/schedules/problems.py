@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from tocsin.operators.problem import Bools, Evaluate, Problem, Statistics, Workload
+from tocsin.operators.problem import Bools, Evaluate, PredicateStatistics, SchedulingProblem, Workload
 
 
 def workload_of(conjunctions: list[list[int]], predicates: int, operators: int = 1) -> Workload:
@@ -29,7 +29,7 @@ def workload_of(conjunctions: list[list[int]], predicates: int, operators: int =
 class Case:
     """A problem, and the truth of each predicate."""
 
-    problem: Problem
+    problem: SchedulingProblem
     truth: Bools
 
     def expected(self) -> list[bool]:
@@ -60,11 +60,11 @@ def cases(draw: st.DrawFn, most_predicates: int = 8, signs: bool = True) -> Case
     everything = list(range(len(conjunctions)))
     chosen = draw(st.one_of(st.just(everything), st.lists(st.sampled_from(everything), unique=True).map(sorted)))
     bools = st.lists(st.booleans(), min_size=predicates, max_size=predicates)
-    statistics = Statistics.of(draw(_numbers(predicates, [0.0, 0.001, 1.0, 7.0])))
+    statistics = PredicateStatistics.of(draw(_numbers(predicates, [0.0, 0.001, 1.0, 7.0])))
     statistics.evaluations += draw(_numbers(predicates, [0, 3, 1000])).astype(np.int64)
     statistics.trues += (statistics.evaluations * draw(_numbers(predicates, [0.0, 0.5, 1.0]))).astype(np.int64)
     statistics.seconds += statistics.evaluations * draw(_numbers(predicates, [0.0, 0.01, 2.0]))
-    return Case(Problem(workload, np.array(chosen, np.int32), statistics), np.array(draw(bools), np.bool_))
+    return Case(SchedulingProblem(workload, np.array(chosen, np.int32), statistics), np.array(draw(bools), np.bool_))
 
 
 def _numbers(size: int, values: list[float]) -> st.SearchStrategy[np.ndarray]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.operators.schedules.problems import Case, cases, workload_of
-from tocsin.operators.problem import Problem, Statistics
+from tocsin.operators.problem import PredicateStatistics, SchedulingProblem
 from tocsin.operators.schedules import Adaptive, schedule_names, schedule_of
 from tocsin.operators.schedules.overlap import HALF_LIFE, Beliefs
 
@@ -32,11 +32,11 @@ def test_the_guard_speaks_where_every_popular_predicate_disappoints() -> None:
     # Thirty hubs, believed false, are true; the two members that each conjunction needs are the same for all.
     hubs, needed = 30, [30, 31]
     workload = workload_of([[hub, *needed] for hub in range(hubs) for _ in range(1)], 32)
-    statistics = Statistics.of(np.ones(32))
+    statistics = PredicateStatistics.of(np.ones(32))
     statistics.evaluations += 1_000
     statistics.seconds += 1_000.0
     statistics.trues[needed] = 999
-    case = Case(Problem.whole(workload, statistics), np.array([True] * hubs + [False, False]))
+    case = Case(SchedulingProblem.whole(workload, statistics), np.array([True] * hubs + [False, False]))
     adaptive = Adaptive()
     asked: list[int] = []
     assert adaptive.run(case.problem, case.recorder(asked)).tolist() == case.expected()
@@ -47,12 +47,12 @@ def test_the_guard_speaks_where_every_popular_predicate_disappoints() -> None:
 def test_a_member_that_is_needed_in_any_case_comes_first() -> None:
     workload = workload_of([[0], [1, 2], [1, 3], [1, 4]], 5)
     asked: list[int] = []
-    case = Case(Problem.whole(workload), np.zeros(5, np.bool_))
+    case = Case(SchedulingProblem.whole(workload), np.zeros(5, np.bool_))
     Adaptive().run(case.problem, case.recorder(asked))
     assert asked == [0, 1]
 
 
-def observed(beliefs: Beliefs, statistics: Statistics, predicate: int, result: bool, events: int) -> None:
+def observed(beliefs: Beliefs, statistics: PredicateStatistics, predicate: int, result: bool, events: int) -> None:
     workload = workload_of([[k] for k in range(6)], 6, operators=2)
     for _ in range(events):
         statistics.observe(predicate, result, 0.5)
@@ -60,7 +60,7 @@ def observed(beliefs: Beliefs, statistics: Statistics, predicate: int, result: b
 
 
 def test_beliefs_follow_a_drift() -> None:
-    beliefs, statistics = Beliefs(), Statistics.of(np.ones(6))
+    beliefs, statistics = Beliefs(), PredicateStatistics.of(np.ones(6))
     observed(beliefs, statistics, 0, True, 2 * HALF_LIFE)
     assert beliefs.probability[0] > 0.95
     observed(beliefs, statistics, 0, False, 2 * HALF_LIFE)
@@ -69,7 +69,7 @@ def test_beliefs_follow_a_drift() -> None:
 
 
 def test_predicates_borrow_from_their_operator() -> None:
-    beliefs, statistics = Beliefs(), Statistics.of(np.ones(6))
+    beliefs, statistics = Beliefs(), PredicateStatistics.of(np.ones(6))
     observed(beliefs, statistics, 0, True, 10)
     assert beliefs.probability[2] > 0.8  # of the same operator, never evaluated
     assert beliefs.probability[1] == pytest.approx(0.5)  # of another one
@@ -80,7 +80,7 @@ def test_predicates_borrow_from_their_operator() -> None:
 @given(st.integers(0, 5), st.booleans())
 def test_beliefs_start_again_with_other_statistics(predicate: int, result: bool) -> None:
     beliefs = Beliefs()
-    observed(beliefs, Statistics.of(np.ones(6)), predicate, result, 12)
-    fresh = Statistics.of(np.ones(6))
+    observed(beliefs, PredicateStatistics.of(np.ones(6)), predicate, result, 12)
+    fresh = PredicateStatistics.of(np.ones(6))
     beliefs.look(workload_of([[k] for k in range(6)], 6, operators=2), fresh, now=True)
     assert beliefs.probability == pytest.approx(np.full(6, 0.5))

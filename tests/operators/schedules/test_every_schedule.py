@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.operators.schedules.problems import Case, cases, workload_of
 from tocsin.errors import NotInstalled, NotSupported
 from tocsin.operators.naive_schedule import NaiveSchedule
-from tocsin.operators.problem import Problem, Statistics
+from tocsin.operators.problem import PredicateStatistics, SchedulingProblem
 from tocsin.operators.schedules import Adaptive, Naive, schedule_names, schedule_of
 from tocsin.operators.schedules.naive import decided, no_answers
 
@@ -42,7 +42,7 @@ def test_a_schedule_may_go_from_one_workload_to_the_next(name: str, cases: list[
 @EVERY
 def test_a_problem_without_candidates_asks_for_nothing(name: str) -> None:
     workload = workload_of([[0, 1]], 2)
-    problem = Problem(workload, np.empty(0, np.int32), Statistics.of(np.ones(2)))
+    problem = SchedulingProblem(workload, np.empty(0, np.int32), PredicateStatistics.of(np.ones(2)))
     asked: list[int] = []
     assert schedule_of(name)().run(problem, Case(problem, np.ones(2, np.bool_)).recorder(asked)).tolist() == []
     assert asked == []
@@ -54,7 +54,7 @@ def test_a_failing_operator_ends_the_event_with_its_error(name: str) -> None:
         raise ValueError("camera is offline")
 
     with pytest.raises(ValueError, match=r"camera is offline"):
-        schedule_of(name)().run(Problem.whole(workload_of([[0, 1]], 2)), broken)
+        schedule_of(name)().run(SchedulingProblem.whole(workload_of([[0, 1]], 2)), broken)
 
 
 @given(case=cases())
@@ -67,7 +67,7 @@ def test_the_compiled_naive_schedule_asks_what_the_plain_one_asks(case: Case) ->
 
 
 def test_answers_that_leave_a_conjunction_open_are_refused() -> None:
-    problem = Problem.whole(workload_of([[0], [0, 1]], 2))
+    problem = SchedulingProblem.whole(workload_of([[0], [0, 1]], 2))
     answers = no_answers(2)
     answers[0] = 1
     with pytest.raises(AssertionError, match=r"left conjunction 1 undecided"):
@@ -76,8 +76,8 @@ def test_answers_that_leave_a_conjunction_open_are_refused() -> None:
 
 def test_the_adaptive_schedule_takes_the_cheapest_information_first() -> None:
     workload = workload_of([[0, 1], [0, 2], [1, 3]], 4)
-    statistics = Statistics.of(np.array([1.0, 1.0, 0.1, 1.0]))
-    case = Case(Problem.whole(workload, statistics), np.array([False, False, False, False]))
+    statistics = PredicateStatistics.of(np.array([1.0, 1.0, 0.1, 1.0]))
+    case = Case(SchedulingProblem.whole(workload, statistics), np.array([False, False, False, False]))
     asked: list[int] = []
     Adaptive().run(case.problem, case.recorder(asked))
     assert asked[0] == 2  # a tenth of the cost for half of the information

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tocsin.operators.problem import Bools, Float64s, Problem, Schedule, Statistics, Workload
+from tocsin.operators.problem import Bools, Float64s, PredicateStatistics, Schedule, SchedulingProblem, Workload
 from tocsin_lab.evaluation.workloads import PaperWorkload, Setting, matching
 
 PAPER_EVENTS = 1_000
@@ -58,14 +58,19 @@ class Simulated:
         """Assert that no predicate was asked for twice."""
         assert len(set(self.asked)) == len(self.asked), "a predicate was evaluated twice for one event"
 
-    def tell(self, statistics: Statistics, cost: Float64s) -> None:
+    def tell(self, statistics: PredicateStatistics, cost: Float64s) -> None:
         """Note all evaluations, as the matcher does one by one."""
         for predicate in self.asked:
             statistics.observe(predicate, self._truth[predicate], float(cost[predicate]))
 
 
 def run_on(
-    schedule: Schedule, workload: Workload, events: Iterable[Bools], statistics: Statistics, *, learn: bool = False
+    schedule: Schedule,
+    workload: Workload,
+    events: Iterable[Bools],
+    statistics: PredicateStatistics,
+    *,
+    learn: bool = False,
 ) -> Run:
     """Run the schedule on operators of the declared cost; with `learn` the statistics take note of the evaluations."""
     began = time.perf_counter()
@@ -75,7 +80,7 @@ def run_on(
     run = Run([], prepared, [], [])
     for truth in events:
         evaluate = Simulated(truth)
-        problem = Problem.whole(workload, statistics)
+        problem = SchedulingProblem.whole(workload, statistics)
         began = time.perf_counter()
         held = schedule.run(problem, evaluate)
         run.event_seconds.append(time.perf_counter() - began)

@@ -18,10 +18,10 @@ from typing import Literal
 import numpy as np
 
 from tocsin.index.jit import kernel
-from tocsin.operators.problem import Bools, Float64s, Int32s, Int64s, Statistics, Workload
+from tocsin.operators.problem import Bools, Float64s, Int32s, Int64s, PredicateStatistics, Workload
 
 Truth = Literal["spread", "equal", "popular"]
-KNOWN_EVALUATIONS = 100_000  # behind each probability of Statistics that say the truth
+KNOWN_EVALUATIONS = 100_000  # behind each probability of PredicateStatistics that say the truth
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ class PaperWorkload:
         chance = np.random.default_rng((self.setting.seed, seed))
         return [chance.random(len(self.probability)) < self.probability for _ in range(count)]
 
-    def statistics(self, cost_seconds: float | Float64s, *, known: bool) -> Statistics:
+    def statistics(self, cost_seconds: float | Float64s, *, known: bool) -> PredicateStatistics:
         """Return statistics that know the probabilities, or nothing; the costs are declared in any case."""
-        statistics = Statistics.of(np.full(len(self.probability), cost_seconds))
+        statistics = PredicateStatistics.of(np.full(len(self.probability), cost_seconds))
         if known:
             statistics.evaluations += KNOWN_EVALUATIONS
             statistics.trues += np.rint(self.probability * KNOWN_EVALUATIONS).astype(np.int64)

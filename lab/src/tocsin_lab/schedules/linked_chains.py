@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tocsin.index.jit import helper, kernel
-from tocsin.operators.problem import Bools, Float64s, Int32s, Int64s, Statistics, Workload
+from tocsin.operators.problem import Bools, Float64s, Int32s, Int64s, PredicateStatistics, Workload
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Chains:
     cost: Float64s  # [2 P]
 
     @classmethod
-    def of(cls, workload: Workload, statistics: Statistics) -> Chains:
+    def of(cls, workload: Workload, statistics: PredicateStatistics) -> Chains:
         """Return the chains by what is known of the predicates now."""
         probability = statistics.probability[: workload.predicates]
         hold = np.stack([probability, 1.0 - probability], axis=1).ravel()

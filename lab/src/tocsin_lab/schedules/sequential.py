@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.index.jit import lean_kernel
-from tocsin.operators.problem import Bools, Evaluate, Int32s, Int64s, Problem, Statistics, Workload
+from tocsin.operators.problem import Bools, Evaluate, Int32s, Int64s, PredicateStatistics, SchedulingProblem, Workload
 from tocsin.operators.schedules.naive import (
     NONE,
     UNKNOWN,
@@ -23,7 +23,7 @@ from tocsin.operators.schedules.naive import (
     fails,
     no_answers,
 )
-from tocsin.operators.schedules.overlap import Overlaps
+from tocsin.operators.schedules.overlap import SubscriptionGraphs
 
 
 class Sequential:
@@ -32,17 +32,17 @@ class Sequential:
     name = "sequential"
 
     def __init__(self) -> None:
-        self._overlaps: Overlaps | None = None
+        self._overlaps: SubscriptionGraphs | None = None
 
-    def prepare(self, workload: Workload, statistics: Statistics) -> None:
+    def prepare(self, workload: Workload, statistics: PredicateStatistics) -> None:
         """Invert the workload: predicates to conjunctions."""
         del statistics  # any order will do
-        self._overlaps = Overlaps(workload)
+        self._overlaps = SubscriptionGraphs(workload)
 
-    def run(self, problem: Problem, evaluate: Evaluate) -> Bools:
+    def run(self, problem: SchedulingProblem, evaluate: Evaluate) -> Bools:
         overlaps = self._overlaps
         if overlaps is None or overlaps.workload is not problem.workload:
-            self._overlaps = overlaps = Overlaps(problem.workload)
+            self._overlaps = overlaps = SubscriptionGraphs(problem.workload)
         graph, answers = overlaps.of(problem), no_answers(problem.workload.predicates)
         place = np.zeros(2, np.int64)
         undecided, left, demand = np.ones(graph.conjunctions, np.bool_), graph.lengths.copy(), graph.demand.copy()

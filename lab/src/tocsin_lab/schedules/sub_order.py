@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tocsin.operators.problem import Bools, Evaluate, Int32s, Problem, Statistics, Workload
+from tocsin.operators.problem import Bools, Evaluate, Int32s, PredicateStatistics, SchedulingProblem, Workload
 from tocsin.operators.schedules.naive import ask, decided, next_of_walk, no_answers
 from tocsin_lab.schedules.chain_order import order_chains
 from tocsin_lab.schedules.linked_chains import Chains
@@ -30,11 +30,11 @@ class SubOrder:
     def __init__(self) -> None:
         self._ordered: _Ordered | None = None
 
-    def prepare(self, workload: Workload, statistics: Statistics) -> None:
+    def prepare(self, workload: Workload, statistics: PredicateStatistics) -> None:
         """Make the chains and order them; where the workload only grew a little, the new ones come last."""
         self._ordered = self._made(workload, statistics)
 
-    def _made(self, workload: Workload, statistics: Statistics) -> _Ordered:
+    def _made(self, workload: Workload, statistics: PredicateStatistics) -> _Ordered:
         before = self._ordered
         if before is None or before.workload.lineage is not workload.lineage:
             return _Ordered.of(workload, statistics)
@@ -43,7 +43,7 @@ class SubOrder:
             return _Ordered.of(workload, statistics)
         return before.extended(workload) if workload.conjunctions > len(before.order) else before
 
-    def run(self, problem: Problem, evaluate: Evaluate) -> Bools:
+    def run(self, problem: SchedulingProblem, evaluate: Evaluate) -> Bools:
         self._ordered = ordered = self._made(problem.workload, problem.statistics)
         chains, order = ordered.chains, ordered.among(problem.candidates)
         answers, place = no_answers(problem.workload.predicates), np.zeros(1, np.int64)
@@ -69,7 +69,7 @@ class _Ordered:
     conjunctions: int
 
     @classmethod
-    def of(cls, workload: Workload, statistics: Statistics) -> _Ordered:
+    def of(cls, workload: Workload, statistics: PredicateStatistics) -> _Ordered:
         chains = Chains.of(workload, statistics)
         known = int(statistics.evaluations.sum())
         return cls(workload, chains, order_chains(chains), known, workload.conjunctions)

@@ -61,7 +61,7 @@ class _Codes(dict[Any, int]):
         return code
 
 
-class Shape(NamedTuple):
+class EventShape(NamedTuple):
     """How events of one shape are coded; values in the order of the dict, then a value that is absent."""
 
     codes: list[_Codes]
@@ -77,7 +77,7 @@ class RawEvents:
     def __init__(self, schema: Schema, encoder: SegmentEncoder, matcher: SegmentMatcher, told: Int32s | None) -> None:
         self._schema, self._encoder, self._matcher = schema, encoder, matcher
         self._layout = matcher.layout
-        self._shapes: dict[tuple[Any, ...], Shape | None] = {}
+        self._shapes: dict[tuple[Any, ...], EventShape | None] = {}
         self._codes: dict[tuple[str, type, str], _Codes] = {}
         self._slots = np.zeros((1, self._layout.slots), np.int32)
         self._simple = np.zeros((1, self._layout.simple), np.uint16)
@@ -110,7 +110,7 @@ class RawEvents:
                 return work.out[:n]
             work.grow("visits", len(work.visits) + 1)
 
-    def _learn(self, key: tuple[Any, ...], raw: dict[str, Any]) -> Shape | None:
+    def _learn(self, key: tuple[Any, ...], raw: dict[str, Any]) -> EventShape | None:
         event_type = raw.get(EVENT_TYPE)
         if event_type is not None and type(event_type) is not str:
             return None
@@ -119,7 +119,7 @@ class RawEvents:
         shape = self._shapes[key] = self._compiled(raw)
         return shape
 
-    def _compiled(self, raw: dict[str, Any]) -> Shape | None:
+    def _compiled(self, raw: dict[str, Any]) -> EventShape | None:
         """Return the shape of an event; None where its events go the long way."""
         plain = self._schema.plain_admission(raw.get(EVENT_TYPE))
         names = set(raw) - {EVENT_TYPE}
@@ -141,7 +141,7 @@ class RawEvents:
         at = coders.get((EVENT_TYPE, "value"))
         packed[place[EVENT_TYPE]] = 0 if at is None else self._encoder.coders[at].remember_value(event_type)
         codes = [self._codes_of(name, type(value), plain, coders) for name, value in raw.items()]
-        return Shape(
+        return EventShape(
             codes, of_column[self._layout.column_of_slot], of_column[self._layout.column_of_simple],
             Struct(f"{len(raw)}i"), packed,
         )  # fmt: skip

@@ -52,7 +52,7 @@ class MatchChunk(NamedTuple):
     numbers: npt.NDArray[np.int32]
 
 
-class Report(NamedTuple):
+class MatchOutput(NamedTuple):
     """What is written: of each row that an event matches, and beside it."""
 
     told: npt.NDArray[np.int32]
@@ -60,14 +60,14 @@ class Report(NamedTuple):
     beside: npt.NDArray[np.int32]
 
 
-class Beside(NamedTuple):
+class OtherSegments(NamedTuple):
     """What other segments found for the same events, as a chunk has it; `numbers` has eight more at its end."""
 
     offset: npt.NDArray[np.int64]
     numbers: npt.NDArray[np.int32]
 
 
-NOTHING_BESIDE = Beside(np.zeros(0, np.int64), np.zeros(8, np.int32))
+NOTHING_BESIDE = OtherSegments(np.zeros(0, np.int64), np.zeros(8, np.int32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class SegmentMatcher:
         check: CheckCallback | None = None,
         output_numbers: int = DEFAULT_OUTPUT_NUMBERS,
         told: npt.NDArray[np.int32] | None = None,
-        beside: Beside = NOTHING_BESIDE,
+        beside: OtherSegments = NOTHING_BESIDE,
     ) -> Iterator[MatchChunk]:
         """Yield the matches of all events in order, in chunks of at most output_numbers (or one event).
 
@@ -142,7 +142,7 @@ class SegmentMatcher:
         try:
             events = self.layout.lay_out(batch, self.workspace, for_filters=True)
             finish = finisher_of(self.segment, batch, check, self._stamps)
-            report = Report(self._numbers if told is None else told, *beside)
+            report = MatchOutput(self._numbers if told is None else told, *beside)
             start = 0
             while start < batch.size:
                 stop = self._join(report.told, events, start, min(batch.size, start + self.workspace.block_events))
@@ -252,7 +252,7 @@ class SegmentMatcher:
 
     def _emit(
         self,
-        report: Report,
+        report: MatchOutput,
         events: EventMatrix,
         first: int,
         stop: int,

@@ -21,7 +21,7 @@ from tocsin.index.subscription_index import Tier
 from tocsin.matching.columnar.emit import CheckCallback, finisher_of
 from tocsin.matching.columnar.matches import Matches, joined
 from tocsin.matching.columnar.raw_events import RawEvents
-from tocsin.matching.columnar.segment_matcher import NOTHING_BESIDE, Beside, SegmentMatcher
+from tocsin.matching.columnar.segment_matcher import NOTHING_BESIDE, OtherSegments, SegmentMatcher
 from tocsin.matching.columnar.workspace import Gathered, borrowed
 from tocsin.matching.deciders import Candidates, Deciders
 from tocsin.schema import Schema
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tocsin.matching.columnar.segment_matcher import MatchChunk
     from tocsin.matching.engine import Inquiry
     from tocsin.offers.scan import OfferScan
-    from tocsin.operators.asked import Asked
+    from tocsin.operators.questions import OperatorQuestions
 
 Int64s = npt.NDArray[np.int64]
 OUTPUT_IDS = 1 << 20  # ids of one chunk of matches: some events, and no more than stays in the cache until it is used
@@ -46,7 +46,7 @@ class TierReader:
     It tells ids, or numbers from `first_number` on: texts are told by number, which a dictionary looks up.
     """
 
-    def __init__(self, tier: Tier, schema: Schema, asked: Asked, first_number: int | None = None) -> None:
+    def __init__(self, tier: Tier, schema: Schema, asked: OperatorQuestions, first_number: int | None = None) -> None:
         self.tier = tier
         self.first_number = first_number
         self.schema = schema
@@ -133,7 +133,7 @@ class TierReader:
             counts[part.first : part.first + len(part.offset) - 1] = part.counts()
         return counts
 
-    def match_beside(self, coded: CodedBatch, first: int, output_ids: int, beside: Beside) -> Iterator[Matches]:
+    def match_beside(self, coded: CodedBatch, first: int, output_ids: int, beside: OtherSegments) -> Iterator[Matches]:
         """Yield the matches of coded events together with what stands beside; for a tier that tells ids."""
         for chunk in self.matcher().match(coded, None, output_ids, self.ids_of_rows, beside):
             yield Matches(first + chunk.first, chunk.offset, chunk.numbers)
@@ -215,7 +215,7 @@ def match_tiers(
             return
         main, batch = readers[largest], coded[largest].part(start, stop)
         if main.tells_ids(batch) and small.codes.dtype == np.int32:
-            beside = Beside(small.offset, together.with_spare(len(small)))
+            beside = OtherSegments(small.offset, together.with_spare(len(small)))
             yield from main.match_beside(batch, start, output_ids, beside)
         else:
             for part in main.match(batch, source, inquiry, start, output_ids):

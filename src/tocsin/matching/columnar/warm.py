@@ -11,11 +11,11 @@ from __future__ import annotations
 import time
 
 import numpy as np
-import pyarrow as pa
 
 from tocsin.index.subscription_index import Lifetime
 from tocsin.language import bind, parse
 from tocsin.matching.matcher import Matcher
+from tocsin.plugins import is_there
 from tocsin.schema import EventType, NumericDomain, PointDomain, Schema, TextDomain, TypeAttribute
 
 TEXTS = (
@@ -44,17 +44,26 @@ def warm() -> None:
     matcher.match_batch(admitted)
     matcher.match(admitted[0])
     matcher.near_misses(admitted[0])
+    if is_there("pyarrow"):
+        _warm_columns(schema, matcher)
+    for number in range(100):
+        matcher.remove(number)
+        matcher.remove(number + 100, seq=5)
+    matcher.match_batch(admitted)
+    matcher.index.merge(everything=True)
+
+
+def _warm_columns(schema: Schema, matcher: Matcher) -> None:
+    """Run the kernels that read Arrow's memory."""
+    import pyarrow as pa
+
     batch = pa.RecordBatch.from_pydict({"a": np.arange(300) % 9, "b": np.arange(300) / 2})
     list(matcher.match_arrow(batch, seq=np.arange(300)))
     plain = Matcher(schema)
     for number in range(100):
         plain.add(number, bind(parse(f"a = {number % 9} and b > {number}"), schema))
     plain.count_arrow(batch)
-    for number in range(100):
-        matcher.remove(number)
-        matcher.remove(number + 100, seq=5)
     list(matcher.match_arrow(batch, seq=np.arange(300), arrival=np.arange(300)))
-    matcher.index.merge(everything=True)
 
 
 def _schema() -> Schema:

@@ -72,7 +72,7 @@ class Table(_Part):
     timeout: float = 5.0
 
 
-class Service(_Part):
+class WebService(_Part):
     url: str
     hosts: list[str]
     reads: list[str] = []
@@ -88,7 +88,7 @@ class Settings(_Part):
     ontology: OntologyFile | None = None
     rules: dict[str, str] = {}
     tables: dict[str, Table] = {}
-    services: dict[str, Service] = {}
+    services: dict[str, WebService] = {}
 
 
 def configured_operators(path: Path) -> list[Operator]:
@@ -143,7 +143,7 @@ def _program(path: Path) -> str:
 def _asking(settings: Settings, path: Path) -> list[Operator]:
     from tocsin.operators.builtin.lookup import http_operator, table_operator
 
-    def shared(part: Table | Service) -> dict[str, Any]:
+    def shared(part: Table | WebService) -> dict[str, Any]:
         return {
             "reads": part.reads,
             "inputs": part.inputs,

@@ -41,9 +41,18 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.index.jit import helper, lean_kernel
-from tocsin.operators.problem import Bools, Evaluate, Float64s, Int32s, Int64s, Problem, Statistics, Workload
+from tocsin.operators.problem import (
+    Bools,
+    Evaluate,
+    Float64s,
+    Int32s,
+    Int64s,
+    PredicateStatistics,
+    SchedulingProblem,
+    Workload,
+)
 from tocsin.operators.schedules.naive import NONE, UNKNOWN, Answers, ask, decided, fails, no_answers
-from tocsin.operators.schedules.overlap import Beliefs, Overlaps
+from tocsin.operators.schedules.overlap import Beliefs, SubscriptionGraphs
 
 
 @helper
@@ -305,20 +314,20 @@ class Adaptive:
         self.beliefs = Beliefs()
         self.marked = 0  # conjunctions of the last event with disjoint members: no schedule evaluates fewer predicates
         self.guarded = 0  # evaluations of the last event that the guard chose
-        self._overlaps: Overlaps | None = None
+        self._overlaps: SubscriptionGraphs | None = None
 
-    def prepare(self, workload: Workload, statistics: Statistics) -> None:
+    def prepare(self, workload: Workload, statistics: PredicateStatistics) -> None:
         """Make ready for a workload; what was learnt of its predicates stays where it grew out of the last one."""
         grown = self._overlaps is not None and self._overlaps.workload.lineage is workload.lineage
-        self._overlaps = Overlaps(workload)
+        self._overlaps = SubscriptionGraphs(workload)
         if not grown:
             self._overlaps.whole  # noqa: B018 - made now, not at the first event
             self.beliefs.look(workload, statistics, now=True)
 
-    def run(self, problem: Problem, evaluate: Evaluate) -> Bools:
+    def run(self, problem: SchedulingProblem, evaluate: Evaluate) -> Bools:
         overlaps = self._overlaps
         if overlaps is None or overlaps.workload is not problem.workload:
-            self._overlaps = overlaps = Overlaps(problem.workload)
+            self._overlaps = overlaps = SubscriptionGraphs(problem.workload)
         graph, predicates = overlaps.of(problem), problem.workload.predicates
         answers = no_answers(predicates)
         probability, cost = self.beliefs.look(problem.workload, problem.statistics)

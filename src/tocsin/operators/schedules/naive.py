@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.index.jit import helper, lean_kernel
-from tocsin.operators.problem import Bools, Evaluate, Int32s, Int64s, Problem, Statistics, Workload
+from tocsin.operators.problem import Bools, Evaluate, Int32s, Int64s, PredicateStatistics, SchedulingProblem, Workload
 
 Answers = npt.NDArray[np.int8]
 
@@ -48,7 +48,7 @@ def ask(step: Callable[[int], int], answers: Answers, evaluate: Evaluate) -> Non
         predicate = step(predicate)
 
 
-def decided(problem: Problem, answers: Answers) -> Bools:
+def decided(problem: SchedulingProblem, answers: Answers) -> Bools:
     """Return which candidates hold; the answers must decide each of them.
 
     Whatever the order was, this is the answer: a schedule cannot be wrong, it can only ask too little, which raises.
@@ -121,10 +121,10 @@ class Naive:
 
     name = "naive"
 
-    def prepare(self, workload: Workload, statistics: Statistics) -> None:
+    def prepare(self, workload: Workload, statistics: PredicateStatistics) -> None:
         """Do nothing: there is nothing to order."""
 
-    def run(self, problem: Problem, evaluate: Evaluate) -> Bools:
+    def run(self, problem: SchedulingProblem, evaluate: Evaluate) -> Bools:
         workload, answers, place = problem.workload, no_answers(problem.workload.predicates), np.zeros(1, np.int64)
 
         def step(_answered: int) -> int:

@@ -1,4 +1,4 @@
-"""Overlap: the subscription graph of Liu et al. (section 5.1), as arrays in both directions.
+"""SubscriptionGraph: the subscription graph of Liu et al. (section 5.1), as arrays in both directions.
 
 conjunctions -> predicates    members[starts[c] : starts[c + 1]], with their signs
 predicates -> conjunctions    users[user_starts[k] : user_starts[k + 1]], with the sign that each uses
@@ -8,7 +8,7 @@ between events; that of fewer candidates is made for the event, in time proporti
 
 Beliefs: how likely each predicate is true and what it costs, learnt online and forgotten slowly.
 
-Evidence is what the problem's Statistics gained since the last look, and loses half its weight every HALF_LIFE events:
+Evidence is what the problem's PredicateStatistics gained since the last look, and loses half its weight every HALF_LIFE events:
 where the mix drifts, the recent past counts, and what was not evaluated for long is no longer believed. A predicate with
 little evidence of its own borrows from the others of its operator and from those of its argument.
 
@@ -23,11 +23,11 @@ from functools import cached_property
 import numpy as np
 
 from tocsin.index.jit import kernel
-from tocsin.operators.problem import Bools, Float64s, Int32s, Int64s, Problem, Statistics, Workload
+from tocsin.operators.problem import Bools, Float64s, Int32s, Int64s, PredicateStatistics, SchedulingProblem, Workload
 
 
 @dataclass(frozen=True)
-class Overlap:
+class SubscriptionGraph:
     """Who shares what."""
 
     starts: Int64s  # [n + 1]
@@ -38,7 +38,7 @@ class Overlap:
     user_negated: Bools
 
     @classmethod
-    def of(cls, workload: Workload, candidates: Int32s | None = None) -> Overlap:
+    def of(cls, workload: Workload, candidates: Int32s | None = None) -> SubscriptionGraph:
         """Return the graph of these candidates, or of the whole workload."""
         if candidates is None:
             starts, members, negated = workload.starts, workload.members, workload.negated
@@ -80,25 +80,25 @@ def weighted_counts(keys: Int32s, weights: Float64s, size: int = 0) -> Float64s:
     return np.bincount(keys, weights, size).astype(np.float64, copy=False)
 
 
-class Overlaps:
+class SubscriptionGraphs:
     """The graph of each problem of one workload."""
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
-        self._last: tuple[Int32s, Overlap] | None = None
+        self._last: tuple[Int32s, SubscriptionGraph] | None = None
 
     @cached_property
-    def whole(self) -> Overlap:
+    def whole(self) -> SubscriptionGraph:
         """The graph of all conjunctions."""
-        return Overlap.of(self.workload)
+        return SubscriptionGraph.of(self.workload)
 
-    def of(self, problem: Problem) -> Overlap:
+    def of(self, problem: SchedulingProblem) -> SubscriptionGraph:
         """Return the graph of the problem's candidates; that of the last event, where it has the same."""
         if len(problem.candidates) == self.workload.conjunctions:
             return self.whole
         last = self._last
         if last is None or not np.array_equal(last[0], problem.candidates):
-            self._last = last = (problem.candidates, Overlap.of(self.workload, problem.candidates))
+            self._last = last = (problem.candidates, SubscriptionGraph.of(self.workload, problem.candidates))
         return last[1]
 
 
@@ -163,7 +163,9 @@ class Beliefs:
         """[P] Seconds that an evaluation of each predicate takes."""
         return self._estimates[1]
 
-    def look(self, workload: Workload, statistics: Statistics, *, now: bool = False) -> tuple[Float64s, Float64s]:
+    def look(
+        self, workload: Workload, statistics: PredicateStatistics, *, now: bool = False
+    ) -> tuple[Float64s, Float64s]:
         """Count an event; return probability and cost of each predicate of the workload.
 
         They are brought up to date if it is time to, if told to, or if there are many new predicates; a few are taken
@@ -181,7 +183,7 @@ class Beliefs:
             self._estimates = estimates
         return estimates
 
-    def _learn(self, workload: Workload, statistics: Statistics) -> tuple[Float64s, Float64s]:
+    def _learn(self, workload: Workload, statistics: PredicateStatistics) -> tuple[Float64s, Float64s]:
         size = workload.predicates
         sums = (statistics.evaluations, statistics.trues, statistics.seconds)
         said: Float64s = np.stack([each[:size].astype(np.float64) for each in sums])

@@ -28,7 +28,11 @@ async def health() -> dict[str, str]:
 @router.get(
     "/readyz",
     summary="Can it serve?",
-    responses={503: {"description": "Not now: the store, the schema or the pipeline is missing, or it is stopping"}},
+    responses={
+        503: {
+            "description": "Not now: the store, the schema, the kernels or the pipeline are missing, or it is stopping"
+        }
+    },
 )
 async def ready(request: Request) -> Response:
     """Write to the store and look at it, and at the pipeline where it matches."""
@@ -42,6 +46,10 @@ async def ready(request: Request) -> Response:
         good = not service.stopping and stands.schema_version > 0
     except TocsinError:
         checks["store"], good = "failed", False
+    kernels = getattr(request.app.state, "kernels", None)  # of `tocsin serve`, where this process matches
+    if kernels is not None:
+        checks["kernels"] = kernels.state
+        good = good and kernels.state == "ready"
     if watch is not None:
         checks["pipeline"] = {"up": watch.is_up, "starts": watch.starts, **watch.figures()}
         good = good and watch.is_up

@@ -1,4 +1,4 @@
-"""Asked: what conjunctions ask of operators, and whether they get it from an event (Liu et al., sections 2 and 3).
+"""OperatorQuestions: what conjunctions ask of operators, and whether they get it from an event (Liu et al., sections 2 and 3).
 
 What a conjunction asks of operators and variables is one condition (compile/normalise.py). Its calls that are not within a
 `not` with variables must all hold, whatever the variables: these are its members, and conjunctions with the same members
@@ -31,11 +31,19 @@ from tocsin.language.formula import Scope, Substitution
 from tocsin.language.semantics import Situation, Solutions, satisfying
 from tocsin.language.sides import sides_of, variables_of
 from tocsin.language.syntax import And, Constant, Node, Not, OperatorCall, Variable
-from tocsin.operators.calls import Pattern, StoredCalls, unify
+from tocsin.operators.calls import CallPattern, StoredCalls, unify
 from tocsin.operators.operator import Operator, Parameter, Row
-from tocsin.operators.problem import EventEvaluation, Float64s, Int32s, Problem, Schedule, Statistics, Workload
+from tocsin.operators.problem import (
+    EventEvaluation,
+    Float64s,
+    Int32s,
+    PredicateStatistics,
+    Schedule,
+    SchedulingProblem,
+    Workload,
+)
 from tocsin.operators.registry import Registry
-from tocsin.operators.runner import Outcome, Runner
+from tocsin.operators.runner import CallResult, Runner
 from tocsin.schema import Domain, Event, Schema, Value, ViewAttribute
 
 T = TypeVar("T", bound=np.generic)
@@ -74,15 +82,15 @@ class Predicates:
     """Numbers for patterns, given once and never again to another; taking a further one costs no look at the others."""
 
     def __init__(self) -> None:
-        self.patterns: list[Pattern] = []
-        self.statistics = Statistics.of(np.zeros(0))
-        self._numbers: dict[Pattern, int] = {}
+        self.patterns: list[CallPattern] = []
+        self.statistics = PredicateStatistics.of(np.zeros(0))
+        self._numbers: dict[CallPattern, int] = {}
         self._operators: dict[object, int] = {}
         self._arguments: dict[object, int] = {}
         self._operator = GrowingArray(np.int32)
         self._argument = GrowingArray(np.int32)
 
-    def number(self, pattern: Pattern) -> int:
+    def number(self, pattern: CallPattern) -> int:
         """Return the number of the predicate that unifies with the pattern."""
         known = self._numbers.get(pattern)
         if known is None:
@@ -103,7 +111,7 @@ class Predicates:
         """Return the arguments of each predicate, as a number."""
         return self._argument.view
 
-    def grown_statistics(self) -> Statistics:
+    def grown_statistics(self) -> PredicateStatistics:
         """Return the statistics, with room for every predicate."""
         new = self.patterns[len(self.statistics.evaluations) :]
         if new:
@@ -125,7 +133,7 @@ def _numbered(known: dict[object, int], key: object) -> int:
     return known.setdefault(key, len(known))
 
 
-# Asked.
+# OperatorQuestions.
 
 
 Answer = (
@@ -134,7 +142,7 @@ Answer = (
 HOLDS: tuple[Substitution, ...] = ()
 
 
-class Condition:
+class OperatorCondition:
     """One condition that asks operators: its members, and itself where these do not decide it."""
 
     __slots__ = ("conjunction", "is_decided_by_members", "node", "predicates")
@@ -148,7 +156,7 @@ class Condition:
         self.node = node
 
 
-class Asked:
+class OperatorQuestions:
     """Conditions that ask operators, by their texts, and the schedule that decides their members.
 
     It learns from the events; nothing is forgotten but with `cleared`. Safe to share among threads: it is locked for what
@@ -165,7 +173,7 @@ class Asked:
         self.stored = StoredCalls(registry)
         self.evaluations = 0
         self._scope = trusted_scope(schema, self)
-        self._conditions: dict[str, Condition] = {}
+        self._conditions: dict[str, OperatorCondition] = {}
         self._conjunctions: dict[tuple[tuple[int, bool], ...], int] = {}
         self._starts = GrowingArray(np.int64, [0])
         self._members = GrowingArray(np.int32)
@@ -174,16 +182,16 @@ class Asked:
         self._workload: Workload | None = None
         self._prepared: Workload | None = None
 
-    def cleared(self, schema: Schema) -> Asked:
+    def cleared(self, schema: Schema) -> OperatorQuestions:
         """Return one that knows no conditions yet."""
-        return Asked(schema, self.registry, self._new_schedule)
+        return OperatorQuestions(schema, self.registry, self._new_schedule)
 
     def __len__(self) -> int:
         return len(self._conditions)
 
     # --- conditions ---------------------------------------------------------------------------------------------------
 
-    def condition(self, expression: str) -> Condition:
+    def condition(self, expression: str) -> OperatorCondition:
         """Return the condition of a JSON tree, made when it is first asked for."""
         known = self._conditions.get(expression)
         if known is None:
@@ -191,7 +199,7 @@ class Asked:
             known = self._conditions[expression] = self._made(node)
         return known
 
-    def _made(self, node: Node) -> Condition:
+    def _made(self, node: Node) -> OperatorCondition:
         parts = node.parts if isinstance(node, And) else (node,)
         signs: dict[int, bool] = {}
         decided = True
@@ -204,7 +212,7 @@ class Asked:
             # p and not p: whatever the schedule finds, the definition has the last word.
             decided = decided and signs.setdefault(number, negated) == negated and not variables_of(call)
         members = tuple(sorted(signs.items()))
-        return Condition(self._conjunction(members), tuple(signs), is_decided_by_members=decided, node=node)
+        return OperatorCondition(self._conjunction(members), tuple(signs), is_decided_by_members=decided, node=node)
 
     def _conjunction(self, members: tuple[tuple[int, bool], ...]) -> int:
         if not members:
@@ -218,7 +226,7 @@ class Asked:
             self._workload = None
         return known
 
-    def _pattern(self, call: OperatorCall) -> tuple[Pattern, tuple[str, ...]]:
+    def _pattern(self, call: OperatorCall) -> tuple[CallPattern, tuple[str, ...]]:
         return unify(call, self._operator(call))
 
     def _operator(self, call: OperatorCall) -> Operator:
@@ -259,7 +267,11 @@ class Asked:
             return [self._members_hold(each, conditions, workload, batch) for each, conditions in wanted]
 
     def _members_hold(
-        self, evaluation: EventEvaluation, conditions: dict[str, Condition], workload: Workload, batch: _Batch | None
+        self,
+        evaluation: EventEvaluation,
+        conditions: dict[str, OperatorCondition],
+        workload: Workload,
+        batch: _Batch | None,
     ) -> dict[str, bool]:
         evaluation.statistics = self.predicates.grown_statistics()
         known = len(evaluation.evaluated)
@@ -268,7 +280,7 @@ class Asked:
         held: set[int] = set()
         if len(candidates):
             evaluate = evaluation.evaluate if batch is None else partial(batch.evaluate, evaluation)
-            run = self.schedule.run(Problem(workload, candidates, evaluation.statistics), evaluate)
+            run = self.schedule.run(SchedulingProblem(workload, candidates, evaluation.statistics), evaluate)
             held = set(candidates[run].tolist())
         self.evaluations += len(evaluation.evaluated) - known
         failed = evaluation.failures.keys()
@@ -383,7 +395,7 @@ def _missing(call: OperatorCall, reason: str) -> Operator:
 class _Batch:
     """Several events whose operators are asked together where they offer it."""
 
-    def __init__(self, wanted: Sequence[tuple[EventEvaluation, dict[str, Condition]]]) -> None:
+    def __init__(self, wanted: Sequence[tuple[EventEvaluation, dict[str, OperatorCondition]]]) -> None:
         self._needing: dict[int, list[EventEvaluation]] = {}
         for evaluation, conditions in wanted:
             needed = {predicate for each in conditions.values() for predicate in each.predicates}
@@ -409,14 +421,14 @@ class _RunUnlocked(Runner):
         super().__init__()
         self._behind, self._engine_lock = runner, lock
 
-    def run(self, pattern: Pattern, event: Event) -> Outcome:
+    def run(self, pattern: CallPattern, event: Event) -> CallResult:
         self._engine_lock.release()
         try:
             return self._behind.run(pattern, event)
         finally:
             self._engine_lock.acquire()
 
-    def run_batch(self, pattern: Pattern, events: Sequence[Event]) -> list[Outcome]:
+    def run_batch(self, pattern: CallPattern, events: Sequence[Event]) -> list[CallResult]:
         self._engine_lock.release()
         try:
             return self._behind.run_batch(pattern, events)
