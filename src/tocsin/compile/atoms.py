@@ -126,10 +126,12 @@ class Decided:
     """A comparison of formulas, or all that a conjunction asks of operators and variables, negation included.
 
     No index knows anything of it: it is decided for what the index finds. `own` are the properties that it mentions.
+    `whole` tells that it is the whole condition of a subscription, whose normal form would be too large.
     """
 
     node: Node
     own: tuple[tuple[str, Value], ...] = ()
+    whole: bool = False
 
 
 Atom = Among | Bound | Checked | Decided

@@ -90,6 +90,7 @@ class Check:
     expression: str
     attribute: str = ""
     own: str = "{}"
+    whole: bool = False  # it is the whole condition of a subscription, beside a weaker one that finds it
 
 
 @dataclass(frozen=True, slots=True)

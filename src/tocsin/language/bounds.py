@@ -1,4 +1,4 @@
-"""Bounds: how large an expression may be, in any of its forms, so that none costs more than milliseconds.
+"""Bounds: how large an expression may be, in any of its forms, so that none costs more than a second or two.
 
 Checked before and while a form is read (tokens.py, convert.py, documents.py) and once more when a tree is bound
 (bind.py), because trees can be built by hand. Nothing here recurses: a tree may be deeper than Python's stack.
@@ -10,11 +10,11 @@ from tocsin.errors import ParseError, TooLarge
 from tocsin.language import syntax
 from tocsin.language.syntax import Expression, Node, Subscription, WordPattern
 
-MAX_TEXT = 64 * 1024  # characters of a text form
+MAX_TEXT = 512 * 1024  # characters of a text form
 MAX_NESTING = 200  # parentheses and `case`s open at once; and `not`, `-`, `+` in a row
 MAX_DEPTH = 64  # nodes on the way from the root to a leaf
-MAX_NODES = 2_048  # nodes of a tree; the values in lists are not nodes
-MAX_TOKENS = 4 * MAX_NODES  # of a text form; a list of plain values is one token
+MAX_NODES = 20_000  # nodes of a tree; the values in lists are not nodes
+MAX_TOKENS = 3 * MAX_NODES  # of a text form; a list of plain values is one token
 MAX_LIST = 10_000  # values in all lists of an expression together
 MAX_STRING = 4_096  # characters of one text value
 MAX_NAME = 200  # characters of a name
