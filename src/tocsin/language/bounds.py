@@ -6,6 +6,9 @@ Checked before and while a form is read (tokens.py, convert.py, documents.py) an
 
 from __future__ import annotations
 
+import math
+from itertools import combinations
+
 from tocsin.errors import ParseError, TooLarge
 from tocsin.language import syntax
 from tocsin.language.syntax import Expression, Node, Subscription, WordPattern
@@ -18,6 +21,7 @@ MAX_TOKENS = 3 * MAX_NODES  # of a text form; a list of plain values is one toke
 MAX_LIST = 10_000  # values in all lists of an expression together
 MAX_STRING = 4_096  # characters of one text value
 MAX_NAME = 200  # characters of a name
+ANY_ATTRIBUTE = "any attribute"  # as the name of an attribute: all texts of an event
 MAX_GAP = 10_000  # words that a proximity may skip
 
 Tree = Subscription | Node | Expression | WordPattern
@@ -42,6 +46,17 @@ def check_size(tree: Tree) -> None:
             if listed > MAX_LIST:
                 raise TooLarge(f"the lists of the expression have more than {MAX_LIST:,} values")
         waiting.extend((part, depth + 1) for part in children(node))
+
+
+def at_least(count: int, parts: tuple[Node, ...]) -> Node:
+    """Return the condition that so many of the parts hold: the alternatives of so many of them; raises TooLarge."""
+    if not 1 <= count <= len(parts):
+        raise ParseError(f"at least {count} of {len(parts)} conditions: the number is between 1 and {len(parts)}")
+    if count == 1 or count == len(parts):
+        return parts[0] if len(parts) == 1 else syntax.Or(parts) if count == 1 else syntax.And(parts)
+    if math.comb(len(parts), count) * (count + 1) > MAX_NODES:
+        raise TooLarge(f"at least {count} of {len(parts)} are too many combinations; ask for fewer, or for parts of it")
+    return syntax.Or(tuple(map(syntax.And, combinations(parts, count))))
 
 
 def too_deep() -> TooLarge:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tocsin.errors import ParseError
-from tocsin.language import syntax
+from tocsin.language import bounds, syntax
 from tocsin.language.bounds import MAX_GAP, check_name, check_string
 from tocsin.language.literals import check_coordinate, check_literal, check_number
 from tocsin.language.render import render
@@ -86,6 +86,11 @@ def _joined(connective: type[syntax.And] | type[syntax.Or], neutral: Node, left:
     if not parts:
         return neutral
     return parts[0] if len(parts) == 1 else connective(tuple(parts))
+
+
+def at_least(count: int, *conditions: Condition | Node) -> Condition:
+    """Return: so many of the conditions hold."""
+    return Condition(bounds.at_least(count, tuple(map(node_of, conditions))))
 
 
 def subscription(

@@ -6,10 +6,12 @@ module reads each as what its place asks for: a condition, an attribute, or a va
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tocsin.errors import Span
 from tocsin.language import tokens
+from tocsin.language.bounds import at_least
 from tocsin.language.convert_values import ValueConverter, is_constant, is_quoted_name, span_of, ungrouped
 from tocsin.language.syntax import (
     ALWAYS,
@@ -100,6 +102,14 @@ class Converter(ValueConverter):
                 return self._compared(tree, _COMPARISONS[str(self.leaves(tree)[0])], depth)
             case "presence":
                 return self._presence(tree)
+            case "at_least":
+                parts = tuple(self.condition(part, depth + 2) for part in self.branches(tree))
+                with self.at(tree):
+                    found = at_least(int(self.number(self.leaves(tree)[1])), parts)
+                self.count(tree, len(found.parts) if isinstance(found, Or) else 1)
+                return found
+            case "is_not" | "is_not_among" | "is_not_pattern":
+                return self._is_not(tree, depth)
             case "among" | "between" | "contains" | "contains_any" | "contains_all" | "within" | "in_box":
                 return self._operated(tree, depth)
             case "kind_of" | "starts_with" | "ends_with" | "contains_text" | "like" | "matches" | "folded_among":
@@ -151,6 +161,28 @@ class Converter(ValueConverter):
             operand_span=span_of(stands),
             attribute_span=span_of(attribute),
         )
+
+    def _is_not(self, tree: Branch, depth: int) -> Node:
+        """Return a negation that holds where the attribute is absent, too."""
+        subject, stands = self._subject(tree, "is not"), self.branches(tree)[1]
+        folded = any(str(leaf).lower().startswith("ignoring") for leaf in self.leaves(tree))
+        operand: Operand
+        if tree.data == "is_not_pattern":
+            op = _PATTERNS["_".join(str(self.leaves(tree)[1]).lower().split())]
+            operand = self._patterns(op, stands, depth)
+        elif tree.data == "is_not" and not folded:
+            op, operand = Op.EQ, self.literal(stands, depth)
+        elif not folded:
+            op, operand = Op.IN, self.values(stands, depth)
+        else:
+            texts = (self.literal(stands, depth),) if tree.data == "is_not" else self.values(stands, depth)
+            if not all(isinstance(text, str) for text in texts):
+                raise self.wrong(stands, "ignoring case stands after texts")
+            op, operand = Op.LIKE, TextPatterns(tuple(escaped(str(text)) for text in texts), ignoring_case=True)
+        self.count(tree, 3)
+        found = self._predicate(tree, subject, op, operand, stands)
+        absent = replace(found, op=Op.ABSENT, operand=None)
+        return Or((absent, replace(found, op=Op.NE) if op is Op.EQ else Not(found)))
 
     def _presence(self, tree: Branch) -> Predicate:
         subject = self._subject(tree, "is present")

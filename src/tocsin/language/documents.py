@@ -16,7 +16,7 @@ The JSON tree: a subscription as JSON values, for programs that write subscripti
     {"event_types": ["car"], "where": {"and": [["price", "<", 1300], ["brand", "in", ["mini", "cooper"]]]}}
 
     condition    ["price", "<", 1300]    ["price", "between", [1, 5]]    ["price", "is present"]
-                 {"and": [...]}   {"or": [...]}   {"not": ...}   true   false
+                 {"and": [...]}   {"or": [...]}   {"not": ...}   {"at_least": 2, "of": [...]}   true   false
                  {"operator": "locIn", "arguments": ["Bronx"]}   {"compare": [{"variable": "y"}, ">", 2]}
     operand      a value; for within {"amount": 5, "unit": "km", "of": value}; for in box [south, west, north, east];
                  for contains also {"words": pattern}; for like, starts with, ends with, contains text and matches also

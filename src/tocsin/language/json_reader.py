@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from tocsin.errors import BadValue, LanguageError, ParseError, did_you_mean, nearest, shown
@@ -13,6 +14,7 @@ from tocsin.language.bounds import (
     MAX_LIST,
     MAX_NAME,
     MAX_NODES,
+    at_least,
     check_name,
     check_size,
     check_string,
@@ -169,6 +171,8 @@ class JsonReader:
         if "not" in tree:
             found = self.record(tree, path, required=("not",), what="a negation")
             return syntax.Not(self.node(found["not"], _under(path, "not"), depth + 1))
+        if "at_least" in tree:
+            return self._at_least(tree, path, depth)
         if "compare" in tree:
             return self._constraint(tree, path, depth)
         if "operator" in tree:
@@ -189,6 +193,19 @@ class JsonReader:
         if len(parts) == 1:
             return parts[0]
         return syntax.And(tuple(parts)) if key == "and" else syntax.Or(tuple(parts))
+
+    def _at_least(self, tree: Any, path: str, depth: int) -> Node:
+        found = self.record(tree, path, required=("at_least", "of"), what="at least so many")
+        count, within = found["at_least"], _under(path, "of")
+        if not isinstance(count, int) or isinstance(count, bool):
+            wrong(_under(path, "at_least"), f"expected a whole number, not {_shown(count)}")
+        parts = tuple(
+            self.node(part, f"{within}[{at}]", depth + 2)
+            for at, part in enumerate(self.array(found["of"], within, "of"))
+        )
+        node = self._placed(path, partial(at_least, count), parts)
+        self._nodes += len(node.parts) if isinstance(node, syntax.Or) else 0
+        return node
 
     def _constraint(self, tree: Any, path: str, depth: int) -> Node:
         found = self.record(tree, path, required=("compare",), what="a comparison")

@@ -195,7 +195,7 @@ def _hint(found: Token, before: Token | None, accepted: set[str]) -> str | None:
     if found.type in _COMPARING and "AND" in accepted and before is not None:
         return "comparisons do not chain; write: 1 < price and price < 5"
     if found.type == "IS":
-        return "write: is present, or: is absent"
+        return "write: is present, is absent, or is not …"
     if found.type == "TYPE" and before is not None and before.type == "TYPE":
         return "put a comma between event types"
     if found.type == "WHERE":

@@ -11,7 +11,7 @@ import re
 from typing import NamedTuple
 
 from tocsin.errors import ParseError, Span, TooLarge
-from tocsin.language.bounds import MAX_DEPTH, MAX_LIST, MAX_NESTING, MAX_TEXT, MAX_TOKENS
+from tocsin.language.bounds import ANY_ATTRIBUTE, MAX_DEPTH, MAX_LIST, MAX_NESTING, MAX_TEXT, MAX_TOKENS
 
 RESERVED = frozenset(
     ("and", "or", "not", "in", "between", "contains", "like", "is", "where", "with")
@@ -51,6 +51,9 @@ _SCAN = re.compile(
     | (?P<CONTAINS_ALL> (?i:contains \s+ all) \b )
     | (?P<IN_BOX> (?i:in \s+ box) \b )
     | (?P<PRESENCE> (?i:is \s+ (?: not \s+ )? (?: present | absent | null )) \b )
+    | (?P<IS_NOT> (?i:is \s+ not) \b )
+    | (?P<AT_LEAST> (?i:at \s+ least) (?= \s+ [0-9]+ \s+ (?i:of) \s* \( ) )
+    | (?P<ANY_ATTRIBUTE> (?i:any \s+ attribute) \b )
     | (?P<WITHIN> (?i:within) (?= \s+ (?: [0-9.] | (?i:decimal) \s* ') ) )
     | (?P<NAME> {_NAME} )
     | (?P<EQUALS> ==? (?![<>]) )
@@ -132,6 +135,8 @@ def scan(text: str) -> list[Token]:
             kind = "NUMBER"
         elif kind == "QUOTED":
             kind = "NAME"
+        elif kind == "ANY_ATTRIBUTE":
+            kind, word = "NAME", f'"{ANY_ATTRIBUTE}"'
         token = Token(kind, word, start, at)
         tokens.append(token)
         before = kind
@@ -199,7 +204,7 @@ def _word_type(word: str, before: str) -> str:
         return "QUANTIFIER"
     if before == "NUMBER" and word in UNITS:
         return "UNIT"
-    if before == "UNIT" and word == "of":
+    if before in ("UNIT", "NUMBER") and word == "of":
         return "OF"
     return "NAME"
 
