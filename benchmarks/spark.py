@@ -29,7 +29,7 @@ from benchmarks.results import store
 from benchmarks.spark_alone import IN_MEMORY, alone, bare_on_all, best_of, clear, count_all, use_memory
 from benchmarks.spark_world import World, world_of
 from tocsin.pipeline.session import session
-from tocsin.pipeline.subscription_folder import read_manifest
+from tocsin.pipeline.subscription_table import read_manifest
 from tocsin.spark import match, write_matches
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ import pyarrow.parquet as parquet
 
 from benchmarks.spark_world import World
 from tocsin.pipeline.list_chunk import BlockFile
-from tocsin.pipeline.match_batches import MatchBatches, Output
+from tocsin.pipeline.match_batches import MatchBatches, Output, open_index
 from tocsin.pipeline.match_file import MatchFile
-from tocsin.pipeline.open_index import IndexReference, open_index
+from tocsin.pipeline.open_index import IndexReference
 from tocsin.pipeline.plan import Layout
-from tocsin.pipeline.subscription_folder import read_schema
+from tocsin.pipeline.subscription_table import read_schema
 from tocsin.schema.files import dumps
 
 BATCH = 5_000

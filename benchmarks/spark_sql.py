@@ -20,7 +20,7 @@ import pyarrow.parquet as parquet
 
 from benchmarks.results import store
 from benchmarks.spark_world import event_table, lines_of, market_schema
-from tocsin.pipeline.subscription_folder import write_folder
+from tocsin.pipeline.subscription_table import SubscriptionTable
 from tocsin.spark import match
 from tocsin_lab.bench.workloads import OPERATORS, Workload, market
 
@@ -37,7 +37,7 @@ def compare(spark: SparkSession, size: int, *, recording: bool = True) -> None:
         workload = market(size, EVENTS["tocsin"])
         table = event_table(workload)
         parquet.write_table(table, folder / "events.parquet")
-        write_folder(folder / "index", lines_of(workload), market_schema(workload))
+        SubscriptionTable(folder / "index", market_schema(workload)).upsert(lines_of(workload))
         parquet.write_table(wide_subscriptions(workload), folder / "wide.parquet")
         parquet.write_table(exploded_subscriptions(workload), folder / "predicates.parquet")
         events = spark.read.parquet(str(folder / "events.parquet"))

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from tocsin.pipeline.subscription_folder import write_folder
+from tocsin.pipeline.subscription_table import SubscriptionTable
 from tocsin.schema import EventType, NumericDomain, Schema, TextDomain, TypeAttribute
 from tocsin_lab.bench.workloads import OPERATORS, Workload, market
 
@@ -59,7 +59,7 @@ def world_of(subscriptions: int, most_events: int) -> Iterator[World]:
     folder = Path(tempfile.mkdtemp(prefix="tocsin-bench-"))
     try:
         workload = market(subscriptions, min(most_events, int(IDS / (MATCHED_SHARE * subscriptions))))
-        bad = write_folder(folder / "index", lines_of(workload), market_schema(workload))
+        bad = SubscriptionTable(folder / "index", market_schema(workload)).upsert(lines_of(workload)).bad
         assert not bad
         yield World(folder, subscriptions, event_table(workload))
     finally:

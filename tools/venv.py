@@ -91,7 +91,7 @@ def refresh() -> None:
     key = kernels()
     if not fresh("kernels", key):
         print("Compiling the engine's kernels (once after they change; takes a minute) ...", flush=True)
-        subprocess.run([str(VENV / "bin" / "python"), "-m", "tocsin.matching.columnar.warm"], check=True)
+        subprocess.run([str(VENV / "bin" / "python"), "-m", "tocsin.matching.warm"], check=True)
         keep("kernels", key)
 
 

@@ -95,7 +95,7 @@ def test_no_place_for_kernels_is_bad(monkeypatch: pytest.MonkeyPatch, free_port:
 
 def test_warm_compiles_and_says_where_kernels_are(monkeypatch: pytest.MonkeyPatch) -> None:
     called = []
-    monkeypatch.setattr("tocsin.matching.columnar.warm.warm", lambda: called.append(1))
+    monkeypatch.setattr("tocsin.matching.warm.warm", lambda: called.append(1))
     assert "kernels ready after" in run("warm").stdout
     assert called == [1]
     assert doctor.OLDEST_PYTHON == (3, 11)

@@ -11,7 +11,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from tocsin.pipeline.subscription_folder import read_manifest, write_folder
+from tests.pipeline.worlds import write_table
+from tocsin.pipeline.subscription_table import read_manifest
 from tocsin.schema import EventType, NumericDomain, Schema, TypeAttribute
 from tocsin.spark import match
 
@@ -24,7 +25,7 @@ SCHEMA = Schema(
 
 
 def subscribe(folder: Path, id: int) -> None:
-    write_folder(folder, [json.dumps({"id": id, "text": "a > 0"})], SCHEMA)
+    write_table(folder, [json.dumps({"id": id, "text": "a > 0"})], SCHEMA)
 
 
 def wait_for_effect(folder: Path) -> None:

@@ -12,7 +12,8 @@ from tocsin.schema import EventType, NumericDomain, Schema, TextDomain, TimeDoma
 
 pytest.importorskip("pyspark")
 
-from tocsin.spark import explain_match, match, remove_from_folder, validate, write_folder
+from tests.pipeline.worlds import write_table
+from tocsin.spark import SubscriptionTable, explain_match, match, validate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -135,7 +136,7 @@ def test_bulk_predicates_come_as_json_or_structs(spark: "SparkSession", offers: 
 def test_shards_give_what_the_whole_gives(offers: "DataFrame", shop: Schema, tmp_path: Path) -> None:
     folder = tmp_path / "wishes"
     texts = [f'{{"id": {at}, "text": "price >= {at}"}}' for at in range(40)]
-    write_folder(folder, iter(texts), shop, per_segment=10)
+    write_table(folder, iter(texts), shop, per_segment=10)
     whole = match(offers, folder, event_id="id", how="events")
     sharded = match(offers, folder, event_id="id", worker_bytes=1)
     assert "shards: 4" in explain_match(sharded)
@@ -151,7 +152,7 @@ def test_shards_keep_equal_events_apart_and_tell_bad_rows_once(
     offers: "DataFrame", shop: Schema, tmp_path: Path, output: str
 ) -> None:
     texts = [f'{{"id": "s{at}", "text": "price >= {at}"}}' for at in range(40)]
-    write_folder(tmp_path, texts, shop, per_segment=10)
+    write_table(tmp_path, texts, shop, per_segment=10)
     twice = offers.selectExpr("id % 3 AS id", "if(id % 3 = 2, double('NaN'), 30D) AS price")  # each row four times
     given: dict[str, Any] = {"output": output, "invalid": "keep"}
     whole = match(twice, tmp_path, how="events", **given)
@@ -233,20 +234,22 @@ def test_null_and_repeated_ids_are_bad_subscriptions(spark: "SparkSession", offe
 
 
 def test_a_new_version_of_a_folder_opens_only_what_is_new(shop: Schema, tmp_path: Path) -> None:
-    from tocsin.pipeline.open_index import FolderIndex, IndexReference, open_index
+    from tocsin.pipeline.match_batches import open_index
+    from tocsin.pipeline.open_index import FolderIndex, IndexReference
 
-    write_folder(tmp_path, ['{"id": 1, "text": "price < 30"}'], shop)
+    others = [f'{{"id": {id}, "text": "price < 0"}}' for id in range(100, 200)]  # many, so that the first segment stays
+    write_table(tmp_path, ['{"id": 1, "text": "price < 30"}', *others], shop)
     index = open_index(IndexReference(str(tmp_path)))
     assert isinstance(index, FolderIndex)
     event = shop.admit({"price": 5})
     assert index.match_events([event], None, None).ids.tolist() == [1]
     before = index.matcher.index.tiers()
-    write_folder(tmp_path, ['{"id": 2, "text": "price < 40"}'], shop)
+    write_table(tmp_path, ['{"id": 2, "text": "price < 40"}'], shop)
     again = open_index(IndexReference(str(tmp_path)))
     assert again is index
     assert index.matcher.index.tiers()[: len(before)] == before
     assert sorted(index.match_events([event], None, None).ids.tolist()) == [1, 2]
-    assert remove_from_folder(tmp_path, [1, 99]) == 1
+    assert SubscriptionTable(tmp_path).delete([1, 99]).removed == 1
     open_index(IndexReference(str(tmp_path)))
     assert index.match_events([event], None, None).ids.tolist() == [2]
     open_index(IndexReference(str(tmp_path), version=1))
@@ -260,7 +263,7 @@ def test_batches_equal_the_definition(spark: "SparkSession", tmp_path: Path, see
     subscriptions = dict(enumerate(bound_subscriptions(rng, schema, 60)))
     events = {at: event_text(rng, schema) if rng.random() < 0.9 else '{"nonsense": 1}' for at in range(80)}
     lines = (document(id, bound) for id, bound in subscriptions.items())
-    assert write_folder(tmp_path / "s", lines, schema, per_segment=25) == []
+    assert write_table(tmp_path / "s", lines, schema, per_segment=25) == []
     frame = spark.createDataFrame(list(events.items()), "id long, body string").repartition(3)
     found = pairs(match(frame, tmp_path / "s", event_id="id", event_json="body"))
     assert found == expected_pairs(subscriptions, events, schema)

@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from tests.offers.worlds import MARKET, random_offer, random_subscription
+from tests.pipeline.worlds import write_table
 from tocsin.errors import BindError, FileError, NotSupported, ParseError, SchemaError, TocsinError
 from tocsin.language import bind
 from tocsin.language.explain import plain_values
@@ -25,7 +26,6 @@ from tocsin.operators.registry import Registry
 from tocsin.pipeline.match_batches import MatchBatches, Output
 from tocsin.pipeline.open_index import IndexReference
 from tocsin.pipeline.plan import Layout
-from tocsin.pipeline.subscription_folder import write_folder
 from tocsin.schema import Event, Schema
 from tocsin.schema.examples import load_example
 from tocsin.schema.files import dumps
@@ -165,7 +165,7 @@ def test_workers_tell_of_every_pair_what_the_definition_says(tmp_path: Path, see
     programs = tmp_path / "programs.toml"
     programs.write_text(TARIFF.format(version=1))
     lines = [json.dumps({"id": id, "text": text}) for id, text in texts.items()]
-    assert not write_folder(tmp_path / "s", lines, MARKET, operators=market_operators(), per_segment=15)
+    assert not write_table(tmp_path / "s", lines, MARKET, operators=market_operators(), per_segment=15)
     function = worker(tmp_path / "s", MARKET, DETAILS, operators=HERE, programs=str(programs))
     expected = defined(texts, events, programs)
     found = pa.Table.from_batches(function(iter([batch_of(events)])))
@@ -183,7 +183,7 @@ def test_a_worker_takes_up_a_programs_new_version(tmp_path: Path) -> None:
     texts, events = subscriptions(draw, 30), offers(draw, 12)
     programs = tmp_path / "programs.toml"
     lines = [json.dumps({"id": id, "text": text}) for id, text in texts.items()]
-    write_folder(tmp_path / "s", lines, MARKET, operators=market_operators())
+    write_table(tmp_path / "s", lines, MARKET, operators=market_operators())
     answers = []
     for version in (1, 2):
         programs.write_text(TARIFF.format(version=version) + "\n" * version)
@@ -196,7 +196,7 @@ def test_a_worker_takes_up_a_programs_new_version(tmp_path: Path) -> None:
 def test_an_offer_that_breaks_the_rules_is_an_invalid_row_and_a_failure_may_fail_the_job(tmp_path: Path) -> None:
     schema = load_example("insurance")
     bob = {"id": "bob", "text": "insurance where price < 10 with name = 'Bob', age = 48, years_ncd = 8"}
-    write_folder(tmp_path, [json.dumps(bob)], schema)
+    write_table(tmp_path, [json.dumps(bob)], schema)
     event = {"event_type": "insurance", "name": "B", "cover": "Full"}
     good, bad, failing = (
         json.dumps({"event": event, "rules": rules, "dynamic": {"price": price}})
@@ -289,6 +289,6 @@ def test_what_is_wrong_is_said_by_the_driver(spark: SparkSession, tmp_path: Path
         tried("locIn('Bronx')", programs=tmp_path / "none.toml")
     with pytest.raises(NotSupported, match="pairs"):
         tried("locIn('Bronx')", output="lists", details=True)
-    write_folder(tmp_path / "s", ['{"id": 1, "text": "locIn(\'Bronx\')"}'], schema, operators=camera_registry())
+    write_table(tmp_path / "s", ['{"id": 1, "text": "locIn(\'Bronx\')"}'], schema, operators=camera_registry())
     with pytest.raises(NotSupported, match="call the operator locIn, which is not there"):
         match(events, tmp_path / "s", event_id="id", event_json="event")

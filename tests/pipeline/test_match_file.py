@@ -17,14 +17,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.pipeline.worlds import write_table
 from tocsin.pipeline import list_chunk, match_file
 from tocsin.pipeline.list_chunk import IdDictionary
-from tocsin.pipeline.match_batches import MatchBatches, Output
+from tocsin.pipeline.match_batches import MatchBatches, Output, open_index
 from tocsin.pipeline.match_file import MatchFile, WriteMatches
 from tocsin.pipeline.match_lists import MatchLists
-from tocsin.pipeline.open_index import FolderIndex, IndexReference, open_index
+from tocsin.pipeline.open_index import FolderIndex, IndexReference
 from tocsin.pipeline.plan import Layout
-from tocsin.pipeline.subscription_folder import remove_from_folder, write_folder
+from tocsin.pipeline.subscription_table import SubscriptionTable
 from tocsin.schema import EventType, NumericDomain, Schema, TypeAttribute
 from tocsin.schema.files import dumps
 
@@ -158,7 +159,7 @@ def test_a_footer_is_written_as_it_was_read() -> None:
 
 def folder_of(path: Path, texts: dict[Any, str], per_segment: int = 4) -> Path:
     lines = [f'{{"id": {id!r}, "text": "{text}"}}'.replace("'", '"') for id, text in texts.items()]
-    assert not write_folder(path, lines, SCHEMA, per_segment=per_segment)
+    assert not write_table(path, lines, SCHEMA, per_segment=per_segment)
     return path
 
 
@@ -175,7 +176,7 @@ def events_of(count: int) -> pa.RecordBatch:
 def test_numbers_of_several_segments_name_the_ids(tmp_path: Path, text: bool) -> None:
     ids: list[Any] = [f"s{at}" if text else 2**33 + 3 * at for at in range(11)]
     folder = folder_of(tmp_path / "index", {id: f"a > {at} or a = 0" for at, id in enumerate(ids)})
-    remove_from_folder(folder, [ids[2], ids[9]])
+    SubscriptionTable(folder).delete([ids[2], ids[9]])
     plain, numbered = FolderIndex(folder), FolderIndex(folder, numbered=True)
     plain.refresh(None)
     numbered.refresh(None)

@@ -2,6 +2,8 @@
 
 import json
 import random
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -9,6 +11,8 @@ import msgspec
 from tests.strategies.worlds import random_event, random_schema, random_subscription
 from tocsin.errors import TocsinError
 from tocsin.language import BoundSubscription, bind, evaluate, render, to_json
+from tocsin.language.documents import BadLine
+from tocsin.pipeline.subscription_table import Bad, SubscriptionTable
 from tocsin.schema import Schema
 
 
@@ -60,4 +64,12 @@ def expected_pairs(
     return pairs
 
 
-__all__ = ["bound_subscriptions", "document", "event_text", "expected_pairs", "random_schema"]
+def write_table(
+    path: Path, lines: Iterable[bytes | str], schema: Schema, *, mode: str = "upsert", bad: Bad = "skip", **options: Any
+) -> list[BadLine]:
+    """Write lines to the table at a path; return those that are no subscriptions."""
+    table = SubscriptionTable(path, schema, **options)
+    return (table.replace if mode == "replace" else table.upsert)(lines, bad=bad).bad
+
+
+__all__ = ["bound_subscriptions", "document", "event_text", "expected_pairs", "random_schema", "write_table"]

@@ -201,7 +201,7 @@ def test_not_ready_until_the_kernels_are_there(tmp_path: Path, monkeypatch: pyte
         if broken.is_set():
             raise RuntimeError("no compiler")
 
-    monkeypatch.setattr("tocsin.matching.columnar.warm.warm", compile_all)
+    monkeypatch.setattr("tocsin.matching.warm.warm", compile_all)
 
     async def scenario(world: World) -> None:
         async def becomes(state: str) -> int:

@@ -59,7 +59,7 @@ def doctor(
 def warm() -> None:
     """Compile every kernel now, and keep them: the first match, or the first event of a service, then need not wait."""
     from tocsin.index.jit import kernel_folder
-    from tocsin.matching.columnar.warm import warm as compile_all
+    from tocsin.matching.warm import warm as compile_all
 
     started = time.perf_counter()
     warn("compiling the kernels; where they are kept already this takes seconds, else a minute or two")

@@ -98,15 +98,15 @@ def index(
 ) -> None:
     """Write a folder of subscriptions for `tocsin.spark.match`. Exit code 1: some lines were bad."""
     from tocsin.operators.registry import open_registry
-    from tocsin.pipeline.subscription_folder import read_manifest, write_folder
+    from tocsin.pipeline.subscription_table import SubscriptionTable
 
-    bad = write_folder(
-        folder, read_lines(subscriptions), required_schema(schema), mode="replace" if replace else "upsert",
-        operators=open_registry(operators), documents=documents,
+    table = SubscriptionTable(
+        folder, required_schema(schema), operators=open_registry(operators), documents=documents
     )  # fmt: skip
+    bad = (table.replace if replace else table.upsert)(read_lines(subscriptions)).bad
     for line in bad:
         warn(f"{subscriptions}: {line}")
-    manifest = read_manifest(folder)
+    manifest = table.manifest
     found = {"version": manifest.version, "subscriptions": manifest.subscriptions, "bytes": manifest.bytes}
     if json:
         print_json(found)

@@ -5,7 +5,7 @@
     00000001.segment, …      segments, written once and never again
     00000001.3.dead, …       the subscriptions that left a segment, by number and seq, as of one manifest
     1a2b3c4d.schema          a schema that subscriptions are bound to, by its checksum
-    *.documents              subscriptions as they were written, where they are kept (pipeline/subscription_folder.py)
+    *.contents, *.quarantine what subscriptions said, and what was none (pipeline/subscription_table.py)
 
 One process writes; any number read. A save writes what is new, makes it durable, and swaps the manifest by a rename:
 a reader sees the old set or the new one, whole. A reader that moves on opens only the segments that it does not have.
@@ -134,7 +134,7 @@ def _padded(size: int) -> int:
 MANIFEST = "manifest.json"
 FORMAT = 2
 TRIES = 5
-_OURS = (".segment", ".dead", ".manifest", ".schema", ".documents", ".unfinished", ".tmp")
+_OURS = (".segment", ".dead", ".manifest", ".schema", ".contents", ".quarantine", ".unfinished", ".tmp")
 
 
 class SegmentEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,8 +161,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     schema_file: str = ""
     next_name: int = 1
     segments: tuple[SegmentEntry, ...] = ()
-    documents: tuple[str, ...] = ()  # the later ones count
+    contents: tuple[str, ...] = ()  # files of what subscriptions said; the later ones count
+    with_documents: bool = False  # do these hold the subscriptions themselves, beside digests
     content: str = ""  # a digest of what was written, where that was all of it
+    table: str = ""  # names the table through its life, wherever copies of its files lie
+    operation: str = ""  # that made this version
+    written_us: int = 0
+    quarantine: str = ""  # a file of what was given and is no subscription
 
     @property
     def subscriptions(self) -> int:
@@ -186,7 +191,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     def files(self) -> set[str]:
         """Return the names of all files that it needs."""
-        found = {self.schema_file, *self.documents}
+        found = {self.schema_file, *self.contents, self.quarantine}
         for entry in self.segments:
             found |= {f"{entry.name}.segment", entry.dead_file or ""}
         return found

@@ -10,8 +10,9 @@ DataFrames (tocsin.spark is their public face):
     backfill.py             what a subscription would have matched
 
 Subscriptions:
-    given_subscriptions.py  what match() is given: a DataFrame, a folder, a store
-    subscription_folder.py  a folder of compiled subscriptions, version by version
+    given_subscriptions.py  what match() is given: a DataFrame, a table, a store
+    subscription_table.py   compiled subscriptions on disk, version by version; table_contents.py: what it takes and keeps
+    compile_rows.py         rows and lines compiled, on the executors, and only what is new
     open_index.py           the index as a worker process holds it: opened once, moved forward
     followers.py            a store as a process holds it, followed by seq
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, ParamSpec
 
 from tocsin.errors import NotSupported, SchemaError
-from tocsin.pipeline.given_subscriptions import named_operators, named_programs, reference_of
+from tocsin.pipeline.compile_rows import named_operators
+from tocsin.pipeline.given_subscriptions import named_programs, reference_of
 from tocsin.pipeline.match_batches import (
     BATCH_TIME,
     INVALID,
@@ -42,7 +43,7 @@ from tocsin.pipeline.plan import (
     quoted,
     transported,
 )
-from tocsin.pipeline.subscription_folder import read_manifest
+from tocsin.pipeline.subscription_table import SubscriptionTable, read_manifest
 from tocsin.schema import Schema
 from tocsin.schema.files import dumps, load
 
@@ -68,7 +69,7 @@ class PreparedMatch:
 
 def prepare_match(
     events: DataFrame,
-    subscriptions: DataFrame | str | Path,
+    subscriptions: DataFrame | SubscriptionTable | str | Path,
     *,
     schema: Schema | str | Path | None = None,
     how: How = "auto",
@@ -97,8 +98,8 @@ def prepare_match(
         events: An event a row; batch or streaming. The event is in the columns that the schema knows, or exactly in
             `event_columns`, or in the one JSON, VARIANT or struct column `event_json`. Such a column may also hold offers:
             {"event": {…}, "rules": [text, …], "dynamic": {attribute: text}}.
-        subscriptions: A DataFrame (given_subscriptions.py says of which columns), a folder of subscriptions, or a store.
-        schema: A Schema or the file of one; by default that of the folder or the store.
+        subscriptions: A DataFrame (compile_rows.py says of which columns), a SubscriptionTable or its place, or a store.
+        schema: A Schema or the file of one; by default that of the table or the store.
         how: Who gets what: "events", "shards", or "auto" by size; `explain_match(df)` tells what and why.
         output: "pairs" (event, subscription), "lists" (one row an event), or "counts".
         event_id: The column that names the event; kept in the output.

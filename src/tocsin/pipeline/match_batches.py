@@ -6,8 +6,10 @@ holds names and settings only. Output comes in pieces of bounded size, however m
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,11 +18,11 @@ import numpy.typing as npt
 from tocsin.errors import EventRejected, TocsinError
 from tocsin.matching.engine import Inquiry
 from tocsin.offers.analysis import Analysis
-from tocsin.offers.program_files import open_programs
+from tocsin.offers.program_files import ProgramsFile, open_programs
 from tocsin.operators.registry import open_registry
 from tocsin.pipeline.admission import Admission, admit_batch
 from tocsin.pipeline.match_lists import BINDINGS, COMPUTED, MatchLists, PairDetails
-from tocsin.pipeline.open_index import IndexReference, OpenIndex, PairReasons, open_index
+from tocsin.pipeline.open_index import FolderIndex, IndexReference, OpenIndex, PairReasons
 from tocsin.pipeline.plan import Layout
 from tocsin.schema import Event, Schema
 from tocsin.schema.arrow import events_from_arrow
@@ -410,3 +412,34 @@ def _events(admission: Admission, rows: range, schema: Schema) -> dict[int, Even
     for at, row in places:
         (found[row - rows.start],) = events_from_arrow(admission.columns.slice(at, 1), schema)
     return found
+
+
+# Indexes that this process has open.
+
+
+_indexes: dict[tuple[Any, ...], OpenIndex] = {}
+
+
+def open_index(reference: IndexReference, shard: int | None = None, time_us: int | None = None) -> OpenIndex:
+    """Return the index, at the version that the reference asks for, or that is in effect at a time."""
+    named = (reference.kind, reference.place, reference.numbered, reference.operators, reference.programs)
+    key = (os.getpid(), *named, shard)
+    if key not in _indexes:
+        _indexes[key] = _new_index(reference, shard)
+    index = _indexes[key]
+    index.refresh(reference.version, time_us)
+    return index
+
+
+def _new_index(reference: IndexReference, shard: int | None) -> OpenIndex:
+    if reference.kind == "store":
+        from tocsin.pipeline.followers import StoreIndex
+
+        return StoreIndex(reference.place, operators=reference.operators, programs=reference.programs)
+    return FolderIndex(
+        Path(reference.place),
+        None if shard is None else reference.shards[shard],
+        numbered=reference.numbered,
+        registry=open_registry(reference.operators),
+        programs=ProgramsFile(reference.programs),
+    )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,10 +29,11 @@ from tocsin.matching.columnar.matches import Matches, TierIds, in_sequence
 from tocsin.matching.engine import Inquiry
 from tocsin.matching.matcher import Matcher
 from tocsin.offers.program_files import ProgramsFile
-from tocsin.operators.registry import Registry, open_registry
+from tocsin.operators.registry import Registry
 from tocsin.pipeline.list_chunk import IdDictionary
 from tocsin.pipeline.match_lists import Longs, MatchLists
-from tocsin.pipeline.subscription_folder import find_document, folder_at
+from tocsin.pipeline.subscription_table import folder_at
+from tocsin.pipeline.table_contents import find_document
 from tocsin.schema import Event, Schema
 
 if TYPE_CHECKING:
@@ -119,36 +119,8 @@ class OpenIndex(ABC):
         """Return a subscription as JSON, for explaining; raises NotSupported where documents are not kept."""
 
 
-_indexes: dict[tuple[Any, ...], OpenIndex] = {}
-
-
-def open_index(reference: IndexReference, shard: int | None = None, time_us: int | None = None) -> OpenIndex:
-    """Return the index, at the version that the reference asks for, or that is in effect at a time."""
-    named = (reference.kind, reference.place, reference.numbered, reference.operators, reference.programs)
-    key = (os.getpid(), *named, shard)
-    if key not in _indexes:
-        _indexes[key] = _new_index(reference, shard)
-    index = _indexes[key]
-    index.refresh(reference.version, time_us)
-    return index
-
-
-def _new_index(reference: IndexReference, shard: int | None) -> OpenIndex:
-    if reference.kind == "store":
-        from tocsin.pipeline.followers import StoreIndex
-
-        return StoreIndex(reference.place, operators=reference.operators, programs=reference.programs)
-    return FolderIndex(
-        Path(reference.place),
-        None if shard is None else reference.shards[shard],
-        numbered=reference.numbered,
-        registry=open_registry(reference.operators),
-        programs=ProgramsFile(reference.programs),
-    )
-
-
 class FolderIndex(OpenIndex):
-    """A folder of subscriptions (subscription_folder.py), or one shard of it."""
+    """A folder of subscriptions (subscription_table.py), or one shard of it."""
 
     def __init__(
         self,
@@ -255,7 +227,7 @@ class FolderIndex(OpenIndex):
         return _lists_of(found)
 
     def document(self, id: Any) -> str:
-        if not self._manifest.documents:
+        if not self._manifest.with_documents:
             raise NotSupported("this folder has no documents to explain with; write it with documents=True")
         found = find_document(self._folder.path, self._manifest, id)
         if found is None:

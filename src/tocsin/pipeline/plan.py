@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tocsin.errors import NotSupported, SchemaError, did_you_mean, nearest
 from tocsin.pipeline.open_index import IndexReference
-from tocsin.pipeline.subscription_folder import read_manifest
+from tocsin.pipeline.subscription_table import read_manifest
 from tocsin.schema import EVENT_TYPE, NumericDomain, Schema
 
 if TYPE_CHECKING:

@@ -75,7 +75,7 @@ class KernelsWarmed:
         threading.Thread(target=self._warm, name="tocsin-warm", daemon=True).start()
 
     def _warm(self) -> None:
-        from tocsin.matching.columnar.warm import warm
+        from tocsin.matching.warm import warm
 
         started = time.monotonic()
         try:

@@ -17,21 +17,22 @@ from tocsin.pipeline.backfill import LogBackfill, backfill, compare
 from tocsin.pipeline.match import Validated, explain_match, match, validate
 from tocsin.pipeline.match_file import Written, write_matches
 from tocsin.pipeline.session import session, start_session
-from tocsin.pipeline.subscription_folder import BadSubscriptions, remove_from_folder, write_folder
+from tocsin.pipeline.subscription_table import BadSubscriptions, SubscriptionTable, TableChange, TableVersion
 
 __all__ = [
     "BadSubscriptions",
     "LogBackfill",
+    "SubscriptionTable",
+    "TableChange",
+    "TableVersion",
     "Validated",
     "Written",
     "backfill",
     "compare",
     "explain_match",
     "match",
-    "remove_from_folder",
     "session",
     "start_session",
     "validate",
-    "write_folder",
     "write_matches",
 ]

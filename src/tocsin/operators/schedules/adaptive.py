@@ -15,18 +15,7 @@ the greedy rule of adaptive set cover. Two things are added:
 Time per event O(M + P) to begin (a copy where all conjunctions are candidates), O(M + E log P) for E evaluations:
 scores only fall, so a lazy heap holds them.
 
-The compiled part of the adaptive schedule (adaptive.py says what it does and why).
-
-One event's state is in arrays that the caller owns:
-
-    undecided, left           [n] of each conjunction: not decided yet; members without an answer, while undecided
-    demand                    [P] undecided conjunctions that use each predicate
-    if_false, if_true         [P] the weight of those that an answer would decide
-    keys, ids                 the heap of predicates by score (adaptive.py), its size in counts[HEAP]
-    pressing                  a stack of predicates that are the last of some conjunction, its size in counts[PRESSING]
-    packed, is_packed         the unknown members of the marked conjunctions, in order of marking; counts[PACKED] of
-                              them, of which the guard has passed counts[PASSED]
-    spent                     seconds: [INSIDE] all packed members, [OUTSIDE] what was evaluated besides
+The compiled part reads the graph (`Links`) and keeps what is known during one event (`State`).
 
 A binary heap of predicates by falling score, for compiled schedules whose scores only fall.
 
@@ -37,6 +26,8 @@ Scores that fell are not moved in the heap: whoever looks at the top compares it
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -52,7 +43,7 @@ from tocsin.operators.problem import (
     Workload,
 )
 from tocsin.operators.schedules.naive import NONE, UNKNOWN, Answers, ask, decided, fails, no_answers
-from tocsin.operators.schedules.overlap import Beliefs, SubscriptionGraphs
+from tocsin.operators.schedules.overlap import Beliefs, SubscriptionGraph, SubscriptionGraphs
 
 
 @helper
@@ -96,103 +87,136 @@ def _sift_down(keys: Float64s, ids: Int32s, size: int, at: int) -> None:
     keys[at], ids[at] = key, id
 
 
-# The compiled part of the adaptive schedule (adaptive.py says what it does and why).
+# The compiled part.
 
 
 HEAP, PRESSING, PACKED, PASSED, MARKED, GUARDED = 0, 1, 2, 3, 4, 5
 INSIDE, OUTSIDE = 0, 1
 
 
+class Links(NamedTuple):
+    """The subscription graph, as kernels read it: see SubscriptionGraph."""
+
+    starts: Int64s
+    members: Int32s
+    negated: Bools
+    weight: Float64s
+    user_starts: Int64s
+    users: Int32s
+    user_negated: Bools
+
+    @classmethod
+    def of(cls, graph: SubscriptionGraph) -> Links:
+        """Return the arrays of a graph."""
+        return cls(
+            graph.starts, graph.members, graph.negated, graph.weight, graph.user_starts, graph.users, graph.user_negated
+        )
+
+
+class State(NamedTuple):
+    """What is known during one event, of n conjunctions over P predicates."""
+
+    answers: Answers
+    probability: Float64s
+    cost: Float64s
+    undecided: Bools  # [n]
+    left: Int32s  # [n] members without an answer, while undecided
+    demand: Int32s  # [P] undecided conjunctions that use each predicate
+    if_false: Float64s  # [P] the weight of those that an answer would decide
+    if_true: Float64s
+    keys: Float64s  # the heap of predicates by score, its size in counts[HEAP]
+    ids: Int32s
+    pressing: Int32s  # a stack of predicates that are the last of some conjunction, its size in counts[PRESSING]
+    packed: Int32s  # unknown members of the marked conjunctions: counts[PACKED], of which the guard has passed counts[PASSED]
+    is_packed: Bools
+    counts: Int64s
+    spent: Float64s  # seconds: [INSIDE] all packed members, [OUTSIDE] what was evaluated besides
+
+    @classmethod
+    def of(cls, graph: SubscriptionGraph, probability: Float64s, cost: Float64s) -> State:
+        """Return what is known before anything is evaluated."""
+        predicates, conjunctions = len(probability), graph.conjunctions
+        if_false, if_true = graph.worth
+        return cls(
+            no_answers(predicates),
+            probability,
+            cost,
+            np.ones(conjunctions, np.bool_),
+            graph.lengths.copy(),
+            graph.demand.copy(),
+            if_false.copy(),
+            if_true.copy(),
+            np.empty(predicates, np.float64),
+            np.empty(predicates, np.int32),
+            np.empty(conjunctions, np.int32),
+            np.empty(predicates, np.int32),
+            np.zeros(predicates, np.bool_),
+            np.zeros(6, np.int64),
+            np.zeros(2, np.float64),
+        )
+
+
 @helper
-def _score(probability: float, cost: float, if_false: float, if_true: float) -> float:
+def _score(state: State, predicate: int) -> float:
     """Return the weight that an answer is expected to decide, per second."""
-    return ((1.0 - probability) * if_false + probability * if_true) / cost
+    chance = state.probability[predicate]
+    worth = (1.0 - chance) * state.if_false[predicate] + chance * state.if_true[predicate]
+    return float(worth / state.cost[predicate])
 
 
 @lean_kernel
-def begin(
-    probability: Float64s,
-    cost: Float64s,
-    if_false: Float64s,
-    if_true: Float64s,
-    demand: Int32s,
-    left: Int32s,
-    starts: Int64s,
-    members: Int32s,
-    keys: Float64s,
-    ids: Int32s,
-    pressing: Int32s,
-    counts: Int64s,
-) -> None:
+def begin(links: Links, state: State) -> None:
     """Fill the heap with the predicates in demand, and the stack with those that are alone in a conjunction."""
     size = 0
-    for predicate in range(len(demand)):
-        if demand[predicate] > 0:
-            keys[size] = _score(probability[predicate], cost[predicate], if_false[predicate], if_true[predicate])
-            ids[size] = predicate
+    for predicate in range(len(state.demand)):
+        if state.demand[predicate] > 0:
+            state.keys[size], state.ids[size] = _score(state, predicate), predicate
             size += 1
-    make_heap(keys, ids, size)
-    counts[HEAP] = size
-    for conjunction in range(len(left)):
-        if left[conjunction] == 1:
-            pressing[counts[PRESSING]] = members[starts[conjunction]]
-            counts[PRESSING] += 1
+    make_heap(state.keys, state.ids, size)
+    state.counts[HEAP] = size
+    for conjunction in range(len(state.left)):
+        if state.left[conjunction] == 1:
+            state.pressing[state.counts[PRESSING]] = links.members[links.starts[conjunction]]
+            state.counts[PRESSING] += 1
 
 
 @helper
-def _unknown_member(conjunction: int, starts: Int64s, members: Int32s, answers: Answers) -> int:
+def _unknown_member(links: Links, state: State, conjunction: int) -> int:
     """Return the first member without an answer."""
-    for place in range(starts[conjunction], starts[conjunction + 1]):
-        if answers[members[place]] == UNKNOWN:
-            return int(members[place])
+    for place in range(links.starts[conjunction], links.starts[conjunction + 1]):
+        if state.answers[links.members[place]] == UNKNOWN:
+            return int(links.members[place])
     return NONE
 
 
 @helper
-def _release(
-    conjunction: int,
-    starts: Int64s,
-    members: Int32s,
-    negated: Bools,
-    weight: Float64s,
-    demand: Int32s,
-    if_false: Float64s,
-    if_true: Float64s,
-) -> None:
+def _release(links: Links, state: State, conjunction: int) -> None:
     """Take a decided conjunction out of what its members are worth."""
-    for place in range(starts[conjunction], starts[conjunction + 1]):
-        demand[members[place]] -= 1
-        if negated[place]:
-            if_true[members[place]] -= weight[conjunction]
+    for place in range(links.starts[conjunction], links.starts[conjunction + 1]):
+        member = links.members[place]
+        state.demand[member] -= 1
+        if links.negated[place]:
+            state.if_true[member] -= links.weight[conjunction]
         else:
-            if_false[members[place]] -= weight[conjunction]
+            state.if_false[member] -= links.weight[conjunction]
 
 
 @helper
-def _most_informative(
-    answers: Answers,
-    probability: Float64s,
-    cost: Float64s,
-    demand: Int32s,
-    if_false: Float64s,
-    if_true: Float64s,
-    keys: Float64s,
-    ids: Int32s,
-    pressing: Int32s,
-    counts: Int64s,
-) -> int:
+def _most_informative(state: State) -> int:
     """Return the predicate that comes next by need or by score, or NONE; it stays on top of its stack or heap."""
+    counts, keys, ids = state.counts, state.keys, state.ids
     while counts[PRESSING] > 0:
-        predicate = pressing[counts[PRESSING] - 1]
-        if answers[predicate] == UNKNOWN and demand[predicate] > 0:
+        predicate = state.pressing[counts[PRESSING] - 1]
+        if state.answers[predicate] == UNKNOWN and state.demand[predicate] > 0:
             return int(predicate)
         counts[PRESSING] -= 1
     while counts[HEAP] > 0:
         predicate = ids[0]
-        if answers[predicate] != UNKNOWN or demand[predicate] == 0:
+        if state.answers[predicate] != UNKNOWN or state.demand[predicate] == 0:
             counts[HEAP] = drop_top(keys, ids, counts[HEAP])
             continue
-        score = _score(probability[predicate], cost[predicate], if_false[predicate], if_true[predicate])
+        # Scores only fall: where this one did not, nothing below the top has a higher one.
+        score = _score(state, predicate)
         if score >= keys[0]:
             return int(predicate)
         lower_top(keys, ids, counts[HEAP], score)
@@ -200,103 +224,68 @@ def _most_informative(
 
 
 @helper
-def _mark(
-    predicate: int,
-    answers: Answers,
-    cost: Float64s,
-    starts: Int64s,
-    members: Int32s,
-    user_starts: Int64s,
-    users: Int32s,
-    undecided: Bools,
-    packed: Int32s,
-    is_packed: Bools,
-    counts: Int64s,
-    spent: Float64s,
-) -> bool:
+def _mark(links: Links, state: State, predicate: int) -> bool:
     """Mark an undecided conjunction that uses the predicate and has no unknown member packed; return whether there is one."""
-    for at in range(user_starts[predicate], user_starts[predicate + 1]):
-        conjunction = users[at]
-        if not undecided[conjunction]:
+    starts, members, answers, counts = links.starts, links.members, state.answers, state.counts
+    for at in range(links.user_starts[predicate], links.user_starts[predicate + 1]):
+        conjunction = links.users[at]
+        if not state.undecided[conjunction]:
             continue
         free = True
         for place in range(starts[conjunction], starts[conjunction + 1]):
-            if is_packed[members[place]] and answers[members[place]] == UNKNOWN:
+            if state.is_packed[members[place]] and answers[members[place]] == UNKNOWN:
                 free = False
                 break
         if free:
             for place in range(starts[conjunction], starts[conjunction + 1]):
                 member = members[place]
                 if answers[member] == UNKNOWN:
-                    is_packed[member] = True
-                    packed[counts[PACKED]] = member
+                    state.is_packed[member] = True
+                    state.packed[counts[PACKED]] = member
                     counts[PACKED] += 1
-                    spent[INSIDE] += cost[member]
+                    state.spent[INSIDE] += state.cost[member]
             counts[MARKED] += 1
             return True
     return False
 
 
 @helper
-def _next_packed(answers: Answers, demand: Int32s, packed: Int32s, counts: Int64s) -> int:
+def _next_packed(state: State) -> int:
     """Return the first packed predicate that is unknown and in demand."""
+    counts = state.counts
     while counts[PASSED] < counts[PACKED]:
-        predicate = packed[counts[PASSED]]
-        if answers[predicate] == UNKNOWN and demand[predicate] > 0:
+        predicate = state.packed[counts[PASSED]]
+        if state.answers[predicate] == UNKNOWN and state.demand[predicate] > 0:
             return int(predicate)
         counts[PASSED] += 1
     return NONE
 
 
 @lean_kernel
-def next_informative(
-    answered: int,
-    answers: Answers,
-    probability: Float64s,
-    cost: Float64s,
-    starts: Int64s,
-    members: Int32s,
-    negated: Bools,
-    weight: Float64s,
-    user_starts: Int64s,
-    users: Int32s,
-    user_negated: Bools,
-    undecided: Bools,
-    left: Int32s,
-    demand: Int32s,
-    if_false: Float64s,
-    if_true: Float64s,
-    keys: Float64s,
-    ids: Int32s,
-    pressing: Int32s,
-    packed: Int32s,
-    is_packed: Bools,
-    counts: Int64s,
-    spent: Float64s,
-) -> int:
+def next_informative(links: Links, state: State, answered: int) -> int:
     """Take note of what was answered; return the next predicate, or NONE when all are decided."""
+    left, counts = state.left, state.counts
     if answered != NONE:
-        for at in range(user_starts[answered], user_starts[answered + 1]):
-            conjunction = users[at]
-            if not undecided[conjunction]:
+        for at in range(links.user_starts[answered], links.user_starts[answered + 1]):
+            conjunction = links.users[at]
+            if not state.undecided[conjunction]:
                 continue
             left[conjunction] -= 1
-            if left[conjunction] == 0 or fails(answers[answered], user_negated[at]):
-                undecided[conjunction] = False
-                _release(conjunction, starts, members, negated, weight, demand, if_false, if_true)
+            if left[conjunction] == 0 or fails(state.answers[answered], links.user_negated[at]):
+                state.undecided[conjunction] = False
+                _release(links, state, conjunction)
             elif left[conjunction] == 1:
-                pressing[counts[PRESSING]] = _unknown_member(conjunction, starts, members, answers)
+                state.pressing[counts[PRESSING]] = _unknown_member(links, state, conjunction)
                 counts[PRESSING] += 1
-    chosen = _most_informative(answers, probability, cost, demand, if_false, if_true, keys, ids, pressing, counts)
-    if chosen == NONE or is_packed[chosen]:
+    chosen = _most_informative(state)
+    # The guard: what lies outside of marked conjunctions may cost no more than what lies inside.
+    if chosen == NONE or state.is_packed[chosen] or _mark(links, state, chosen):
         return chosen
-    if _mark(chosen, answers, cost, starts, members, user_starts, users, undecided, packed, is_packed, counts, spent):
-        return chosen
-    if spent[OUTSIDE] + cost[chosen] <= spent[INSIDE]:
-        spent[OUTSIDE] += cost[chosen]
+    if state.spent[OUTSIDE] + state.cost[chosen] <= state.spent[INSIDE]:
+        state.spent[OUTSIDE] += state.cost[chosen]
         return chosen
     counts[GUARDED] += 1
-    return _next_packed(answers, demand, packed, counts)
+    return _next_packed(state)
 
 
 # Adaptive.
@@ -328,27 +317,10 @@ class Adaptive:
         overlaps = self._overlaps
         if overlaps is None or overlaps.workload is not problem.workload:
             self._overlaps = overlaps = SubscriptionGraphs(problem.workload)
-        graph, predicates = overlaps.of(problem), problem.workload.predicates
-        answers = no_answers(predicates)
+        graph = overlaps.of(problem)
         probability, cost = self.beliefs.look(problem.workload, problem.statistics)
-        cost = np.maximum(cost, CHEAPEST_SECONDS)
-        if_false, if_true = (each.copy() for each in graph.worth)
-        undecided, left, demand = np.ones(graph.conjunctions, np.bool_), graph.lengths.copy(), graph.demand.copy()
-        keys, ids = np.empty(predicates, np.float64), np.empty(predicates, np.int32)
-        pressing, packed = np.empty(graph.conjunctions, np.int32), np.empty(predicates, np.int32)
-        is_packed = np.zeros(predicates, np.bool_)
-        counts, spent = np.zeros(6, np.int64), np.zeros(2, np.float64)
-        begin(
-            probability, cost, if_false, if_true, demand, left, graph.starts, graph.members, keys, ids, pressing, counts
-        )
-
-        def step(answered: int) -> int:
-            return next_informative(
-                answered, answers, probability, cost, graph.starts, graph.members, graph.negated, graph.weight,
-                graph.user_starts, graph.users, graph.user_negated, undecided, left, demand, if_false, if_true,
-                keys, ids, pressing, packed, is_packed, counts, spent,
-            )  # fmt: skip
-
-        ask(step, answers, evaluate)
-        self.marked, self.guarded = int(counts[MARKED]), int(counts[GUARDED])
-        return decided(problem, answers)
+        links, state = Links.of(graph), State.of(graph, probability, np.maximum(cost, CHEAPEST_SECONDS))
+        begin(links, state)
+        ask(lambda answered: next_informative(links, state, answered), state.answers, evaluate)
+        self.marked, self.guarded = int(state.counts[MARKED]), int(state.counts[GUARDED])
+        return decided(problem, state.answers)

@@ -1,6 +1,6 @@
 """Warming up: compile every kernel of the engine once, so that what starts later finds them in the cache.
 
-    python -m tocsin.matching.columnar.warm
+    python -m tocsin.matching.warm
 
 Numba keeps compiled kernels beside the source, or in NUMBA_CACHE_DIR. Set-up runs this; a worker that starts with a
 warm cache loads the kernels in a fraction of a second instead of compiling them for a minute.
