@@ -213,7 +213,7 @@ class StackedPatterns:
 
 def _stacked(columns: Sequence[Sequence[_Form]]) -> Stacked:
     forms = [form for column in columns for form in column]
-    arrays = [form.arrays for form in forms]
+    arrays = [form.arrays for form in forms if form.arrays is not None]  # as all of them have
     levels = [level for form in forms for level in form.levels]
     patterns = _sums([len(each.code) for each in arrays])
     anchors = _sums([len(each.anchor) - 1 for each in arrays])
