@@ -16,7 +16,7 @@ those of TextCoder are. Used by index/encode.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -75,47 +75,75 @@ class Arrays(NamedTuple):
     bare: Codes
 
 
+class Place(NamedTuple):
+    """Where texts lie in memory, as Arrow has them: addresses of int32 offsets and of bytes; `owner` keeps them there."""
+
+    offsets: int
+    data: int
+    owner: object
+
+
 class PatternTexts:
     """Texts of events in the forms in which patterns look at them: event e has the texts offset[e] .. offset[e + 1]."""
 
-    def __init__(self, texts: pa.StringArray, offset: Int64s, present: npt.NDArray[np.bool_]) -> None:
-        self.texts, self.offset, self.present = texts, offset, present
+    def __init__(
+        self, plain: Place, offset: Int64s, present: npt.NDArray[np.bool_], folded: Callable[[], Place]
+    ) -> None:
+        self.plain, self.offset, self.present = plain, offset, present
+        self._folded = folded
 
     @classmethod
     def of_column(cls, texts: pa.StringArray) -> PatternTexts:
         """Return the texts of events that have one each; a null is no text."""
-        if not texts.null_count:
-            return cls(texts, np.arange(len(texts) + 1), np.ones(len(texts), np.bool_))
-        present = texts.is_valid().to_numpy(zero_copy_only=False)
-        return cls(texts.drop_null(), _sums(present), present)
+        present = np.ones(len(texts), np.bool_)
+        offset = np.arange(len(texts) + 1)
+        if texts.null_count:
+            present = texts.is_valid().to_numpy(zero_copy_only=False)
+            texts, offset = texts.drop_null(), _sums(present)
+        return cls(_place_of(texts), offset, present, lambda: _fold_column(texts))
 
     @classmethod
     def of_values(cls, values: Sequence[tuple[Any, ...] | None]) -> PatternTexts:
         """Return the texts of events that have any number of them."""
-        import pyarrow as pa
-
-        texts = pa.array([text for found in values for text in found or ()], pa.string())
+        texts: list[str] = [text for found in values for text in found or ()]
         present = np.array([found is not None for found in values], np.bool_)
-        return cls(texts, _sums([len(found or ()) for found in values]), present)
+        offset = _sums([len(found or ()) for found in values])
+        return cls(_laid_out(texts), offset, present, lambda: _fold_values(texts))
 
     @cached_property
-    def folded(self) -> pa.StringArray:
+    def folded(self) -> Place:
         """The texts, those beyond ASCII in the form of casefold; the others are folded by the kernel."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        texts = self.texts
-        plain = ascii_texts(*_addresses(texts), len(texts))
-        if plain.all():
-            return texts
-        others = [text.casefold() for text in texts.take(pa.array(np.flatnonzero(~plain))).to_pylist()]
-        return pc.replace_with_mask(texts, pa.array(~plain), pa.array(others, pa.string()))
+        return self._folded()
 
 
-def _addresses(texts: pa.StringArray) -> tuple[int, int]:
-    """Return where the offsets and the bytes of texts are."""
+def _laid_out(texts: Sequence[str]) -> Place:
+    encoded = [text.encode() for text in texts]
+    offsets = _sums(list(map(len, encoded))).astype(np.int32)
+    data = _joined(encoded)
+    return Place(offsets.ctypes.data, data.ctypes.data, (offsets, data))
+
+
+def _fold_values(texts: Sequence[str]) -> Place:
+    return _laid_out([text if text.isascii() else text.casefold() for text in texts])
+
+
+def _place_of(texts: pa.StringArray) -> Place:
     _, offsets, data = texts.buffers()
-    return (0 if offsets is None else offsets.address + 4 * texts.offset), (0 if data is None else data.address)
+    if offsets is None:  # no text at all
+        return _laid_out([])
+    return Place(offsets.address + 4 * texts.offset, 0 if data is None else data.address, texts)
+
+
+def _fold_column(texts: pa.StringArray) -> Place:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    place = _place_of(texts)
+    plain = ascii_texts(place.offsets, place.data, len(texts))
+    if plain.all():
+        return place
+    others = [text.casefold() for text in texts.take(pa.array(np.flatnonzero(~plain))).to_pylist()]
+    return _place_of(pc.replace_with_mask(texts, pa.array(~plain), pa.array(others, pa.string())))
 
 
 class PatternCoder:
@@ -130,14 +158,11 @@ class PatternCoder:
         """Return the codes of events."""
         plain, folded = self._plain, self._folded
         if folded.arrays is None:
-            found = plain.codes(*_addresses(texts.texts), texts.offset)
+            found = plain.codes(texts.plain, texts.offset)
         elif plain.arrays is None:
-            found = folded.codes(*_addresses(texts.folded), texts.offset)
+            found = folded.codes(texts.folded, texts.offset)
         else:
-            found = united(
-                *plain.codes(*_addresses(texts.texts), texts.offset),
-                *folded.codes(*_addresses(texts.folded), texts.offset),
-            )
+            found = united(*plain.codes(texts.plain, texts.offset), *folded.codes(texts.folded, texts.offset))
         return MultipleCodes(*found, texts.present)
 
     @property
@@ -155,9 +180,9 @@ class _Form:
         if patterns:
             self.arrays, self.levels = _arrays(patterns)
 
-    def codes(self, offsets: int, data: int, event: Int64s) -> tuple[Int64s, Codes]:
+    def codes(self, texts: Place, event: Int64s) -> tuple[Int64s, Codes]:
         """Return offset and codes of MultipleCodes, for texts that lie there."""
-        return find_patterns(offsets, data, event, self.fold, self.arrays, *self.levels)
+        return find_patterns(texts.offsets, texts.data, event, self.fold, self.arrays, *self.levels)
 
 
 class Stacked(NamedTuple):

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tocsin import plugins
 from tocsin.errors import LanguageError, NotSupported, TocsinError
 from tocsin.language import syntax
 from tocsin.language.bounds import ANY_ATTRIBUTE, at_least
@@ -173,12 +174,10 @@ def _document(text: str, kind: str) -> list[tuple[str, Any]]:
 
 
 def _sigma(text: str, source: str, schema: Schema | None) -> Iterator[Imported]:
-    try:
-        from sigma.collection import SigmaCollection
-        from sigma.exceptions import SigmaError
-    except ImportError:
-        raise NotSupported("rules of Sigma are read by pySigma: pip install 'tocsin[sigma]'") from None
+    plugins.require("sigma")
     import yaml
+    from sigma.collection import SigmaCollection
+    from sigma.exceptions import SigmaError
 
     try:
         rules = SigmaCollection.from_yaml(text, collect_errors=True).rules
