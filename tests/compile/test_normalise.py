@@ -177,3 +177,13 @@ def test_a_condition_of_ten_thousand_leaves_is_taken() -> None:
     (conjunction,) = found.conjunctions
     assert isinstance(conjunction[-1], Decided)
     assert any(isinstance(atom, Among) and len(atom.intervals) == 4_990 for atom in conjunction)
+
+
+def test_attributes_of_one_array_are_warned_about() -> None:
+    schema = Schema.infer(
+        [{"items": [{"sku": "A", "qty": 1}, {"sku": "B", "qty": 5}], "buyer": {"name": "ann", "age": 3}}]
+    )
+    scattered = normalise(bind("items.sku = 'A' and items.qty > 3", schema))
+    assert "items.sku and items.qty may be of different objects" in warnings_of(scattered)[0]
+    for text in ("items.sku = 'A' or items.qty > 3", "items.sku = 'A'", "buyer.name = 'ann' and buyer.age > 3"):
+        assert warnings_of(normalise(bind(text, schema))) == []

@@ -55,3 +55,9 @@ def test_any_attribute_is_every_text_of_the_event() -> None:
     numbers = tocsin.Schema.infer([{"n": 1}])
     with pytest.raises(LanguageError, match="no attribute that is text"):
         bind("any attribute = 'x'", numbers)
+
+
+def test_a_name_with_a_hyphen_is_told_how_to_be_written() -> None:
+    schema = tocsin.Schema.infer([{"c-uri": "x"}])
+    with pytest.raises(LanguageError, match='as a name it is written "c-uri"'):
+        bind("c-uri = 'x'", schema)

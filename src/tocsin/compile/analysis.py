@@ -25,6 +25,9 @@ def warnings_of(form: NormalForm) -> list[str]:
     """Return what the author of the subscription should know."""
     if form.never:
         return [NEVER]
+    if form.scattered:
+        names = " and ".join(form.scattered)
+        return [f"{names} may be of different objects of an array: each asks about any of the values of its own"]
     return [ALWAYS] if form.always else []
 
 

@@ -77,6 +77,9 @@ class NormalForm:
     conjunctions: tuple[Conjunction, ...]
     types: Among | None
     properties: Mapping[str, Value] = field(default_factory=dict, compare=False)
+    scattered: tuple[str, ...] = field(
+        default=(), compare=False
+    )  # attributes of one array that a conjunction asks about
 
     @property
     def never(self) -> bool:
@@ -113,7 +116,22 @@ def normalise(bound: BoundSubscription) -> NormalForm:
         alternatives = [(*atoms, whole) for atoms in ([()] if weaker is None else weaker)]
     conjunctions = map(merge, alternatives)
     kept = _without_superfluous(found for found in conjunctions if found is not None)
-    return NormalForm(kept, types, bound.properties)
+    return NormalForm(kept, types, bound.properties, _scattered(kept, view))
+
+
+def _scattered(conjunctions: Iterable[Conjunction], view: View) -> tuple[str, ...]:
+    """Return attributes of one array of objects that a conjunction asks about, each of any of the objects."""
+    for conjunction in conjunctions:
+        asked: dict[str, dict[str, None]] = {}
+        for atom in conjunction:
+            name = "" if isinstance(atom, Decided) else atom.attribute
+            array = name.rpartition(".")[0]
+            if array and view[name].multiple:
+                asked.setdefault(array, {})[name] = None
+        for names in asked.values():
+            if len(names) > 1:
+                return tuple(names)
+    return ()
 
 
 def _types(event_types: tuple[str, ...], view: View) -> Among | None:

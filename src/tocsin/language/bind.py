@@ -261,6 +261,7 @@ class _Binding:
                 bound = self._number(part, "-")
                 return replace(tree, part=bound, domain=plain_number(domain_of(bound)))
             case syntax.Arithmetic(op, left, right):
+                self._check_hyphen(tree)
                 first, second = self._number(left, op), self._number(right, op)
                 domain = arithmetic_domain(op, domain_of(first), domain_of(second))
                 return replace(tree, left=first, right=second, domain=domain)
@@ -275,6 +276,14 @@ class _Binding:
                 )
             case _:
                 raise AssertionError(f"a constant that does not fold: {tree}")
+
+    def _check_hyphen(self, tree: syntax.Arithmetic) -> None:
+        """Raise where a difference was most likely meant as a name."""
+        sides = [tree.left, tree.right]
+        names = [each.name for each in sides if isinstance(each, syntax.AttributeValue)]
+        name = "-".join(names)
+        if tree.op == "-" and len(names) == 2 and self._knows(name) and not all(map(self._knows, names)):
+            raise BindError(f'{name} has a hyphen; as a name it is written "{name}"', span=_place(tree))
 
     def _folded(self, tree: Expression) -> syntax.Constant | None:
         try:
