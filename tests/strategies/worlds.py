@@ -61,6 +61,7 @@ MORE_TEXTS = [
     "a%b",
     "ab",
 ]
+NETWORKS = ["10.0.0.0/8", "10.0.0.0/15", "10.1.2.3/32", "0.0.0.0/0", "2001:db8::/32", "::/0"]
 REGEXES = [
     "a",
     "^m",
@@ -199,7 +200,7 @@ def usable_operators(entry: ViewAttribute) -> list[Op]:
     offered, domain = entry.domain.offered, entry.domain
     usable = [Op(name) for name in sorted(offered) if name not in ("contains", "within", "in box")]
     if "like" in offered:
-        usable += [Op.ENDS_WITH, Op.CONTAINS_TEXT, Op.MATCHES]
+        usable += [Op.ENDS_WITH, Op.CONTAINS_TEXT, Op.MATCHES, Op.IN_NETWORK]
     if isinstance(domain, TextDomain) and "contains" in offered:
         usable += [Op.CONTAINS, Op.CONTAINS_ANY, Op.CONTAINS_ALL]
     if not isinstance(domain, TextDomain) and entry.multiple and "=" in offered:
@@ -240,6 +241,8 @@ def _pattern_text(random: Random, op: Op) -> str:
         return random.choice(PATTERNS)
     if op is Op.MATCHES:
         return random.choice(REGEXES)
+    if op is Op.IN_NETWORK:
+        return random.choice(NETWORKS)
     text = str(random.choice(_BY_KIND["text"]))
     start = random.randint(0, len(text))
     return text[start : start + random.choice([0, 1, 2, 3, 5, 9])]

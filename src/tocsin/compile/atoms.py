@@ -43,6 +43,7 @@ from tocsin.language.text_patterns import (
     canonical_like,
     escaped,
     needed_text,
+    network_prefix,
     required_words,
     split_prefix,
     words,
@@ -203,7 +204,9 @@ def expand(predicate: Predicate, entry: ViewAttribute) -> Node:
             return replace(predicate, op=Op.EQ)
         case Op.CONTAINS if not entry.ever_multiple:
             return _expand_words(predicate, _as_pattern(predicate.operand))
-        case Op.MATCHES if isinstance(predicate.operand, TextPatterns) and len(predicate.operand.texts) > 1:
+        case Op.MATCHES | Op.IN_NETWORK if (
+            isinstance(predicate.operand, TextPatterns) and len(predicate.operand.texts) > 1
+        ):
             return _expand_patterns(predicate, predicate.operand)
         case op if op in PATTERN_OPERATORS and isinstance(predicate.operand, TextPatterns) and predicate.operand.every:
             return _expand_patterns(predicate, predicate.operand)
@@ -264,8 +267,8 @@ def atoms_of(predicate: Predicate, entry: ViewAttribute, *, negated: bool) -> li
         return _point_atoms(predicate, entry, negated=negated)
     if op in (Op.CONTAINS, Op.CONTAINS_ANY):
         return _word_atoms(predicate, negated=negated)
-    if op is Op.MATCHES:
-        return _regex_atoms(predicate, negated=negated)
+    if op is Op.MATCHES or op is Op.IN_NETWORK:
+        return _needing_atoms(predicate, negated=negated)
     if op in PATTERN_OPERATORS and (op is not Op.STARTS_WITH or isinstance(predicate.operand, TextPatterns)):
         return _pattern_atoms(predicate, domain, negated=negated)
     return _among(name, "value", intervals_of(predicate, domain), negated=negated)
@@ -320,14 +323,15 @@ def _as_like(op: Op, text: str) -> str:
             return canonical_like(f"%{escaped(text)}%")
 
 
-def _regex_atoms(predicate: Predicate, *, negated: bool) -> list[Atom]:
-    """Return a check, and the text without which the regular expression cannot occur."""
+def _needing_atoms(predicate: Predicate, *, negated: bool) -> list[Atom]:
+    """Return a check, and the text without which a regular expression cannot occur, or an address lie in a network."""
     name, operand = predicate.attribute, predicate.operand
     text = operand.texts[0] if isinstance(operand, TextPatterns) else str(operand)
-    needed = "" if negated else needed_text(text)
+    regex = predicate.op is Op.MATCHES
+    needed = "" if negated else needed_text(text) if regex else network_prefix(text)
     if not needed:
         return [Bound(name), Checked(predicate, negated)]
-    key = FOLDED + canonical_like(f"%{escaped(needed)}%")
+    key = FOLDED + canonical_like(f"{'%' if regex else ''}{escaped(needed)}%")
     return [Among(name, "patterns", (point(key),)), Checked(predicate)]
 
 

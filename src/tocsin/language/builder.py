@@ -203,6 +203,10 @@ class Attribute:
         """Return: a regular expression, in RE2's syntax, occurs in it."""
         return self._is(Op.MATCHES, _patterns(patterns, every=every, ignoring_case=ignoring_case))
 
+    def in_network(self, *networks: str) -> Condition:
+        """Return: it is an address in one of these networks, such as '10.0.0.0/8'."""
+        return self._is(Op.IN_NETWORK, _patterns(networks, every=False, ignoring_case=False))
+
     def within(self, *, of: Literal, **amount: Number) -> Condition:
         """Return: not farther away. Units are keywords: km=5, of=(40.85, -73.88); hours=2, of=datetime(…)."""
         if len(amount) != 1 or not amount.keys() <= UNITS:

@@ -112,7 +112,16 @@ class Converter(ValueConverter):
                 return self._is_not(tree, depth)
             case "among" | "between" | "contains" | "contains_any" | "contains_all" | "within" | "in_box":
                 return self._operated(tree, depth)
-            case "kind_of" | "starts_with" | "ends_with" | "contains_text" | "like" | "matches" | "folded_among":
+            case (
+                "kind_of"
+                | "starts_with"
+                | "ends_with"
+                | "contains_text"
+                | "like"
+                | "matches"
+                | "in_network"
+                | "folded_among"
+            ):
                 return self._operated(tree, depth)
             case "folded_equality" | "folded_comparison":
                 return self._compared_folded(tree, depth)

@@ -238,10 +238,7 @@ def _sigma_value(field: str, value: Any, schema: Schema | None) -> Node:
             )
             return _regex(field, f"(?{flags}){value.regexp.original}" if flags else value.regexp.original)
         case "SigmaCIDRExpression":
-            if value.network.version != 4:
-                raise _Untranslatable("a network of IPv6 addresses, which are written in many ways")
-            likes = ("%".join(map(escaped, each.split("*"))) for each in value.expand())
-            return _or(_pattern(field, like, ignoring_case=True) for like in likes)
+            return Predicate(field, Op.IN_NETWORK, TextPatterns((str(value.network),)))
         case "SigmaCompareExpression":
             return Predicate(field, _ORDER[value.op.name.lower()], value.number.number)
         case "SigmaFieldReference" if not value.starts_with and not value.ends_with:
@@ -310,6 +307,8 @@ def _bridge_leaf(field: str, leaf: Any, schema: Schema | None) -> Node:
             return _pattern(field, _wildcard(value, one=False), ignoring_case=False)
         case "exists" if isinstance(value, bool):
             return Predicate(field, Op.PRESENT if value else Op.ABSENT)
+        case "cidr" if isinstance(value, str):
+            return Predicate(field, Op.IN_NETWORK, TextPatterns((value,)))
         case "numeric" if isinstance(value, list) and len(value) in (2, 4):
             bounds = [Predicate(field, _ORDER[value[at]], value[at + 1]) for at in range(0, len(value), 2)]
             if len(bounds) == 2 and _is_multiple(field, schema):

@@ -5,7 +5,7 @@ Used by bind.py, once the operator is known to be one that the attribute has.
 Which operators an attribute has: those that its domain offers, and those that follow from them.
 
 `in` follows from `=`, `between` from `>=` and `<=`, the three `contains` on attributes with several values from `=`;
-`ends with`, `contains text` and `matches` from `like`; `is present` and `is absent` are always there. Used by bind.py; operands are checked in operands.py.
+`ends with`, `contains text`, `matches` and `in network` from `like`; `is present` and `is absent` are always there. Used by bind.py; operands are checked in operands.py.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from tocsin.language.syntax import (
     WordPattern,
     Words,
 )
-from tocsin.language.text_patterns import words, wrong_like, wrong_regex
+from tocsin.language.text_patterns import words, wrong_like, wrong_network, wrong_regex
 from tocsin.language.units import METRES, SECONDS
 from tocsin.schema import Domain, Key, NumericDomain, PointDomain, TextDomain, ViewAttribute
 
 CONTAINING = frozenset({Op.CONTAINS, Op.CONTAINS_ANY, Op.CONTAINS_ALL})
-_FROM_LIKE = frozenset({Op.ENDS_WITH, Op.CONTAINS_TEXT, Op.MATCHES})
+_FROM_LIKE = frozenset({Op.ENDS_WITH, Op.CONTAINS_TEXT, Op.MATCHES, Op.IN_NETWORK})
 _ALWAYS = frozenset({Op.PRESENT, Op.ABSENT})
 KINDS = {"time": "a time", "point": "a point"}  # how an attribute's kind is said where an adjective would not do
 
@@ -174,6 +174,8 @@ class _Operand:
             wrong = wrong_like(text)
         elif self.op is Op.MATCHES:
             wrong = wrong_regex(text)
+        elif self.op is Op.IN_NETWORK:
+            wrong = wrong_network(text)
         if wrong is not None:
             raise self.wrong(wrong)
         return text

@@ -82,7 +82,7 @@ from tocsin.language.syntax import (
     Within,
     names_of,
 )
-from tocsin.language.text_patterns import is_like, matches, satisfies, words
+from tocsin.language.text_patterns import in_network, is_like, matches, satisfies, words
 from tocsin.language.units import METRES, MICROSECONDS, distance_metres, in_box
 from tocsin.schema import Domain, EnumeratedDomain, Event, HierarchicalDomain, Number, TextDomain, TimeDomain, Value
 from tocsin.schema.domain import LARGEST_INTEGER, is_reasonable
@@ -587,6 +587,11 @@ def _matches(domain: Domain, value: Value, operand: Any) -> bool:
     return any(matches(str(value), text, ignoring_case=ignoring_case) for text in operand.texts)
 
 
+def _in_network(_: Domain, value: Value, operand: Any) -> bool:
+    texts = operand.texts if isinstance(operand, TextPatterns) else (operand,)
+    return any(in_network(str(value), text) for text in texts)
+
+
 _TESTS: dict[Op, Callable[[Domain, Value, Any], bool]] = {
     Op.EQ: _equal,
     Op.LT: _less,
@@ -605,6 +610,7 @@ _TESTS: dict[Op, Callable[[Domain, Value, Any], bool]] = {
     Op.CONTAINS_TEXT: _patterned(str.__contains__),
     Op.LIKE: _patterned(is_like),
     Op.MATCHES: _matches,
+    Op.IN_NETWORK: _in_network,
     Op.WITHIN: _within,
     Op.IN_BOX: lambda _, value, operand: in_box(value, operand),  # type: ignore[arg-type]
 }

@@ -49,6 +49,7 @@ class Op(StrEnum):
     CONTAINS_TEXT = "contains text"
     LIKE = "like"
     MATCHES = "matches"
+    IN_NETWORK = "in network"
     WITHIN = "within"
     IN_BOX = "in box"
     PRESENT = "is present"
@@ -124,7 +125,7 @@ class TextPatterns:
     ignoring_case: bool = False
 
 
-PATTERN_OPERATORS = frozenset({Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS_TEXT, Op.LIKE, Op.MATCHES})
+PATTERN_OPERATORS = frozenset({Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS_TEXT, Op.LIKE, Op.MATCHES, Op.IN_NETWORK})
 
 Operand = Literal | tuple[Literal, ...] | WordPattern | TextPatterns | Within | Box | None
 

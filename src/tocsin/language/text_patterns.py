@@ -10,12 +10,15 @@ text, whatever the pattern (docs/decisions/0140-patterns.md).
 
 Ignoring case: both sides in the form of str.casefold; for regular expressions RE2's own (?i).
 
+Networks: a text that is an address, as Python's ipaddress reads it.
+
 Words: a longest run of letters and digits, without regard to case; everything else separates words. What it means that a
 text satisfies a word pattern is the WP model of DIAS (thesis section 2.2).
 """
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import unicodedata
 from functools import lru_cache
@@ -326,6 +329,47 @@ def _closing(pattern: str, at: int, opening: str) -> int:
             return at + 1
         at += 1
     return -1
+
+
+# --- networks ---------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=10_000)
+def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    try:
+        return ipaddress.ip_network(text.strip())
+    except ValueError:
+        return None
+
+
+def wrong_network(text: str) -> str | None:
+    """Return what is wrong with a network; None where nothing is."""
+    if _network(text) is not None:
+        return None
+    try:
+        meant = ipaddress.ip_network(text.strip(), strict=False)
+    except ValueError:
+        return "a network is written as its first address and the bits that count: '10.0.0.0/8', '2001:db8::/32'"
+    return f"{text} is an address within a network; that network is written '{meant}'"
+
+
+def in_network(text: str, network: str) -> bool:
+    """Return whether a text is an address, of IPv4 or IPv6, that lies in a network."""
+    found = _network(network)
+    try:
+        return found is not None and ipaddress.ip_address(text) in found
+    except ValueError:
+        return False
+
+
+def network_prefix(network: str) -> str:
+    """Return what all addresses of a network start with; empty where they are written in several ways."""
+    found = _network(network)
+    if found is None or found.version == 6:
+        return ""
+    whole = found.prefixlen // 8
+    parts = str(found.network_address).split(".")[:whole]
+    return ".".join(parts) + ("." if 0 < whole < 4 else "")
 
 
 # --- words -------------------------------------------------------------------------------------------------------------

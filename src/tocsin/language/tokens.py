@@ -49,6 +49,7 @@ _SCAN = re.compile(
     | (?P<KIND_OF> (?i:kind \s+ of) \b )
     | (?P<CONTAINS_ANY> (?i:contains \s+ any) \b )
     | (?P<CONTAINS_ALL> (?i:contains \s+ all) \b )
+    | (?P<IN_NETWORK> (?i:in \s+ network) (?= \s* ' | \s+ (?i:any|all) \s* \( ) )
     | (?P<IN_BOX> (?i:in \s+ box) \b )
     | (?P<PRESENCE> (?i:is \s+ (?: not \s+ )? (?: present | absent | null )) \b )
     | (?P<IS_NOT> (?i:is \s+ not) \b )
@@ -68,7 +69,7 @@ _BARE = re.compile(_NAME)
 _LIST = re.compile(rf"\s*+ (?P<list> \( \s*+ {_VALUE} (?: \s*+ , \s*+ {_VALUE} )*+ \s*+ \) )", re.VERBOSE)
 _LISTED = re.compile(_VALUE, re.VERBOSE)
 _LISTING = frozenset({"IN", "CONTAINS_ANY", "CONTAINS_ALL", "QUANTIFIER"})
-_PATTERNS = frozenset({"STARTS_WITH", "ENDS_WITH", "CONTAINS_TEXT", "LIKE", "MATCHES"})
+_PATTERNS = frozenset({"STARTS_WITH", "ENDS_WITH", "CONTAINS_TEXT", "LIKE", "MATCHES", "IN_NETWORK"})
 _SIGNS = {
     "(": "LPAR",
     ")": "RPAR",

@@ -22,6 +22,7 @@
     event = "car"
     subscriber = "buyer"
 
+Events of the types in a list `open` may have attributes that no one declared; these are passed over: open = ["car"].
 A hierarchy is a mapping from each value to what lies below it; a list where nothing lies below those.
 Read and written by files.py; an error names its place in the document, such as `event_types.car.price`.
 """
