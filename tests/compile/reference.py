@@ -11,7 +11,7 @@ from tocsin.language import node_from_json
 from tocsin.language.bind import bind_condition
 from tocsin.language.formula import Scope
 from tocsin.language.semantics import Situation, holds
-from tocsin.language.text_patterns import words
+from tocsin.language.text_patterns import is_like_key, words
 from tocsin.schema import Event, Schema
 
 
@@ -35,6 +35,8 @@ def codes_of(column: Column, event: Event) -> list[int] | None:
     for value in values:
         if column.derivation == "words":
             keys += words(str(value))
+        elif column.derivation == "patterns":
+            keys += [key for key in column.constants.tolist() if is_like_key(str(value), key)]
         elif column.derivation in ("latitude", "longitude"):
             keys.append(value[column.derivation == "longitude"])  # type: ignore[index]
         else:

@@ -203,7 +203,9 @@ def _predicate(random: Random) -> Predicate:
         case "numeric":
             op = random.choice([*COMPARISONS, Op.IN, Op.BETWEEN])
         case "text":
-            return Predicate(name, random.choice([*COMPARISONS, Op.STARTS_WITH, Op.LIKE]), some())
+            return Predicate(
+                name, random.choice([*COMPARISONS, Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS_TEXT, Op.LIKE]), some()
+            )
         case "hierarchical":
             return Predicate(name, random.choice([Op.EQ, Op.KIND_OF, Op.LT]), some())
         case "time":

@@ -28,11 +28,11 @@ REFUSED_WHILE_SCANNED = {
     "plus signs": "a = " + "+" * 60_000 + "1",
     "long sum": "a = 1" + "+1" * 30_000,
     "long product": "?a = 1" + "*9" * 30_000,
-    "many predicates": " or ".join(["a=1"] * 8_000),
+    "many predicates": " or ".join(["a=1"] * 25_000),
     "cases": "case when " * 5_000,
     "calls": "f(" * 20_000,
-    "tokens": "1 " * 32_000,
-    "points": f"a in ({','.join(['(1,2)'] * 9_000)})",
+    "tokens": "1 " * 70_000,
+    "points": f"a in ({','.join(['(1,2)'] * 12_000)})",
 }
 
 
@@ -57,7 +57,7 @@ REFUSED = {
     "huge name": f"{'a' * 60_000} = 1",
     "huge duration": "a = time '2020-01-01T00:00Z' + 1e390 days",
     "huge gap": "a contains ('x' near[1..99999999999999] 'y')",
-    "huge near chain": "a contains (" + " near[1..2] ".join(["'x'"] * 3_000) + ")",
+    "huge near chain": "a contains (" + " near[1..2] ".join(["'x'"] * 25_000) + ")",
     "open quote": "a = '" + "x" * 60_000,
     "quotes": "'" * 60_001,
     "double quotes": '"' * 60_001,

@@ -96,7 +96,7 @@ from tocsin.language import attributes, bind, parse, subscription
         """,
         """
         code > 'x'
-        ^^^^^^^^^^ code is text and has no operator `>` in the domain 'code'; it has: =, <, in, like, is present, is absent
+        ^^^^^^^^^^ code is text and has no operator `>` in the domain 'code'; it has: =, <, in, ends with, contains text, like, matches, in network, is present, is absent
         """,
         """
         code = 'longer'

@@ -163,7 +163,7 @@ def _deep(wrap: Any, leaf: Any, levels: int = 100_000) -> Any:
         _deep(lambda inner: {"and": [inner, True]}, True),
         {"compare": [_deep(lambda inner: {"negative": inner}, 1), "=", 1]},
         ["t", "contains", {"words": _deep(lambda inner: {"not": inner}, "x")}],
-        {"or": [["a", "=", 1]] * 10_000},
+        {"or": [{"or": [["a", "=", 1]] * 9_000}] * 3},
         {"or": [{"or": [["a", "=", 1]] * 10_000}] * 10_000},
         ["a", "=", "x" * 100_000],
         ["a", "=", 10**5000],

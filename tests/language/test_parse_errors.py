@@ -79,7 +79,7 @@ def shown(error: LanguageError) -> str:
         """,
         """
         price is 3
-              ^^ found 'is'; write: is present, or: is absent
+              ^^ found 'is'; write: is present, is absent, or is not …
         """,
         """
         1 < price < 5

@@ -78,7 +78,7 @@ ORDER = [Op.LT, Op.LE, Op.GT, Op.GE, Op.BETWEEN]
 OPERATORS = {
     "whole": EQUALITY + ORDER,
     "real": EQUALITY + ORDER,
-    "text": [*EQUALITY, *ORDER, Op.STARTS_WITH, Op.LIKE],
+    "text": [*EQUALITY, *ORDER, Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS_TEXT, Op.LIKE, Op.MATCHES],
     "size": EQUALITY + ORDER,
     "kind": [*EQUALITY, Op.KIND_OF],
     "flag": EQUALITY,
@@ -122,8 +122,11 @@ def random_predicate(random: Random) -> Predicate:
         operand = tuple(random.sample(pool, random.randint(1, len(pool) - 1)))
     elif op is Op.BETWEEN:
         operand = (random.choice(pool), random.choice(pool))
-    elif op is Op.STARTS_WITH:
-        operand = operand[: random.randint(0, 3)]
+    elif op in (Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS_TEXT):
+        start = random.randint(0, len(operand))
+        operand = operand[start : start + random.randint(0, 3)]
+    elif op is Op.MATCHES:
+        operand = random.choice(["m", "^m.*i", "[a-c]o?", r"\s\w+$", "(?i)MINI", "^.$", "", "(ab|o)+p"])
     elif op is Op.LIKE:
         operand = random.choice(["%", "m%", "%i%", "_", "__", "a\\%b", "a_b", "%o_p%r", "", "Mini%", "%\\__"])
     return Predicate(name, op, operand)
@@ -150,6 +153,12 @@ def sql_predicate(predicate: Predicate) -> str:
         return f"({name} IS NULL)"
     if predicate.op is Op.STARTS_WITH:
         return f"starts_with({name}, {literal(operand)})"
+    if predicate.op is Op.ENDS_WITH:
+        return f"suffix({name}, {literal(operand)})"
+    if predicate.op is Op.CONTAINS_TEXT:
+        return f"contains({name}, {literal(operand)})"
+    if predicate.op is Op.MATCHES:
+        return f"regexp_matches({name}, {literal(operand)})"
     if predicate.op is Op.LIKE:
         return f"({name} LIKE {literal(operand)} ESCAPE '\\')"
     if predicate.op is Op.KIND_OF:

@@ -12,6 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tocsin.language.syntax import (
+    PATTERN_OPERATORS,
     And,
     Arithmetic,
     AttributeValue,
@@ -31,6 +32,7 @@ from tocsin.language.syntax import (
     Or,
     Predicate,
     Subscription,
+    TextPatterns,
     Variable,
     Within,
     WordAnd,
@@ -74,7 +76,26 @@ ODD_NAMES = [
         "contains",
         "like",
     ),
-    *("time", "decimal", "near", "kind", "of", "starts", "within", "box", "any", "present", "km", "hours", "m"),
+    *(
+        "time",
+        "decimal",
+        "near",
+        "kind",
+        "of",
+        "starts",
+        "ends",
+        "matches",
+        "ignoring",
+        "text",
+        "all",
+        "within",
+        "box",
+        "any",
+        "present",
+        "km",
+        "hours",
+        "m",
+    ),
     *(
         'say "x"',
         '"',
@@ -189,6 +210,9 @@ def _operands(op: Op) -> st.SearchStrategy[Any]:
             return st.builds(Box, *[_coordinates()] * 4)
         case Op.PRESENT | Op.ABSENT:
             return st.none()
+        case op if op in PATTERN_OPERATORS:
+            listed = st.lists(texts(), min_size=1, max_size=3).map(tuple)
+            return texts() | st.builds(TextPatterns, listed, st.booleans(), st.booleans())
         case _:
             return literals()
 

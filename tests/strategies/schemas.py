@@ -69,6 +69,8 @@ TEXTS = [
     "🚀 ok",
     "O'Brien",
     "x\ty\n",
+    "10.1.2.3",
+    "2001:DB8::1",
 ]
 TIMES: list[str | datetime] = [
     "2026-11-15T10:00:00Z",

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.strategies.schemas import MEMBERS, NUMBERS, POINTS, TEXTS, TIMES, schemas
 from tocsin.errors import BadValue
 from tocsin.language.syntax import (
+    PATTERN_OPERATORS,
     And,
     Box,
     Node,
@@ -23,6 +24,7 @@ from tocsin.language.syntax import (
     Or,
     Predicate,
     Subscription,
+    TextPatterns,
     Within,
     WordAnd,
     WordNot,
@@ -58,6 +60,22 @@ MORE_TEXTS = [
     "%_\\",
     "a%b",
     "ab",
+]
+NETWORKS = ["10.0.0.0/8", "10.0.0.0/15", "10.1.2.3/32", "0.0.0.0/0", "2001:db8::/32", "::/0"]
+REGEXES = [
+    "a",
+    "^m",
+    "i+n",
+    r"\w+ \w+",
+    "(oo|ra)[ßs]",
+    "e.*e$",
+    ".",
+    "^$",
+    "x?",
+    "Mini|日",
+    r"(?i)O'b",
+    "st.{1,3}e",
+    "[A-Z]",
 ]
 PATTERNS = ["%", "a%", "%a", "%i%", "_", "mini%", "%o_d%", "a\\%b", "a", "%e%e%", "M_ni%r", "%%", "x%y_"]
 _BY_KIND: dict[str, list[Any]] = {"numeric": NUMBERS, "text": [*TEXTS, *MORE_TEXTS], "time": TIMES, "point": POINTS}
@@ -181,6 +199,8 @@ def usable_operators(entry: ViewAttribute) -> list[Op]:
     """Return the operators that a predicate on the attribute may use."""
     offered, domain = entry.domain.offered, entry.domain
     usable = [Op(name) for name in sorted(offered) if name not in ("contains", "within", "in box")]
+    if "like" in offered:
+        usable += [Op.ENDS_WITH, Op.CONTAINS_TEXT, Op.MATCHES, Op.IN_NETWORK]
     if isinstance(domain, TextDomain) and "contains" in offered:
         usable += [Op.CONTAINS, Op.CONTAINS_ANY, Op.CONTAINS_ALL]
     if not isinstance(domain, TextDomain) and entry.multiple and "=" in offered:
@@ -199,8 +219,11 @@ def _operand(random: Random, entry: ViewAttribute, op: Op) -> Any:
         return None
     if isinstance(domain, TextDomain) and op in (Op.CONTAINS, Op.CONTAINS_ANY, Op.CONTAINS_ALL):
         return _word_operand(random, op)
-    if op is Op.LIKE:
-        return random.choice(PATTERNS)
+    if op in PATTERN_OPERATORS:
+        if random.random() < 0.5:
+            return _pattern_text(random, op)
+        texts = tuple(_pattern_text(random, op) for _ in range(random.choice([1, 2, 2, 4])))
+        return TextPatterns(texts, every=random.random() < 0.3, ignoring_case=random.random() < 0.6)
     if op is Op.WITHIN:
         return _within(random, domain)
     if op is Op.IN_BOX:
@@ -210,9 +233,19 @@ def _operand(random: Random, entry: ViewAttribute, op: Op) -> Any:
         return tuple(random_literal(random, domain) for _ in range(random.randint(1, 4)))
     if op is Op.BETWEEN:
         return random_literal(random, domain), random_literal(random, domain)
-    if op is Op.STARTS_WITH:
-        return str(random.choice(_BY_KIND["text"]))[: random.randint(0, 3)]
     return random_literal(random, domain)
+
+
+def _pattern_text(random: Random, op: Op) -> str:
+    if op is Op.LIKE:
+        return random.choice(PATTERNS)
+    if op is Op.MATCHES:
+        return random.choice(REGEXES)
+    if op is Op.IN_NETWORK:
+        return random.choice(NETWORKS)
+    text = str(random.choice(_BY_KIND["text"]))
+    start = random.randint(0, len(text))
+    return text[start : start + random.choice([0, 1, 2, 3, 5, 9])]
 
 
 def _one(random: Random, options: list[float]) -> list[float]:

@@ -3,6 +3,8 @@
 `tocsin explain`: why an event, or offer, does, or does not, satisfy a subscription.
 
 `tocsin parse`: what an expression means to Tocsin.
+
+`tocsin import`: rules of other systems as subscriptions.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -26,9 +29,10 @@ from tocsin.cli.console import (
     required_schema,
     warn,
 )
-from tocsin.errors import EventRejected, FileError
+from tocsin.errors import EventRejected, FileError, LanguageError, TocsinError
 
 if TYPE_CHECKING:
+    from tocsin.language.imports import Imported
     from tocsin.matching import Engine
     from tocsin.matching.engine import Failure, Match
     from tocsin.offers import Analysis, Programs
@@ -250,3 +254,69 @@ def _print_for_people(result: dict[str, object], warnings: list[str]) -> None:
             console.print(f"  {conjunction or 'every event'}", markup=False)
     for warning in warnings:
         warn(f"warning: {warning}")
+
+
+def import_rules(
+    kind: str = typer.Argument(help="The language of the rules: sigma, eventbridge or percolator."),
+    files: list[Path] = typer.Argument(help="Files of rules, or folders of them."),
+    out: Path | None = typer.Option(
+        None, "--out", "-o", help="Where the subscriptions go, JSONL; else standard output."
+    ),
+    schema: str | None = SCHEMA_OPTION,
+    report: Path | None = typer.Option(None, help="Where to say what became of each rule, JSONL."),
+) -> None:
+    """Print rules of other systems as subscriptions, a line each, with the ids that they have there.
+
+    With --schema each is bound, too. Exit code 1: some rules could not be said in Tocsin; --report says why.
+    """
+    import json
+
+    loaded = None if schema is None else load_schema(schema)
+    lines, told, refused = [], [], 0
+    for path in files:
+        for file in sorted(path.rglob("*.*")) if path.is_dir() else [path]:
+            if path.is_dir() and file.suffix not in (".yml", ".yaml", ".json", ".jsonl"):
+                continue
+            for rule, line in _imported(kind, file, loaded):
+                refused += not line
+                told.append(
+                    {"file": str(file), "id": rule.id, "name": rule.name, "taken": bool(line), "reason": rule.reason}
+                )
+                lines += [line] if line else []
+    text = "".join(f"{line}\n" for line in lines)
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        out.write_text(text, encoding="utf-8")
+    if report is not None:
+        report.write_text("".join(json.dumps(each, ensure_ascii=False) + "\n" for each in told), encoding="utf-8")
+    warn(f"{len(lines):,} of {len(told):,} rules taken")
+    if refused:
+        raise typer.Exit(1)
+
+
+def _imported(kind: str, file: Path, schema: Schema | None) -> Iterator[tuple[Imported, str]]:
+    """Yield the rules of one file, each with its line; an empty one, and the reason, where there is none."""
+    import json
+    from dataclasses import replace
+
+    from tocsin.language import bind, imports, render
+
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise FileError(str(file), str(error)) from None
+    try:
+        for rule in imports.import_rules(kind, text, source=file.name, schema=schema):
+            if rule.subscription is None:
+                yield rule, ""
+                continue
+            try:
+                if schema is not None:
+                    bind(rule.subscription, schema)
+            except TocsinError as error:
+                yield replace(rule, reason=str(error)), ""
+            else:
+                yield rule, json.dumps({"id": rule.id, "text": render(rule.subscription)}, ensure_ascii=False)
+    except LanguageError as error:
+        yield imports.Imported(file.name, file.name, reason=str(error)), ""

@@ -93,11 +93,14 @@ def infer(
     events: str = typer.Argument(help="Sample events, JSONL; - for standard input."),
     output: Path | None = typer.Option(None, "--output", "-o", help="Write the schema here instead of printing it."),
     enumerate_up_to: int = typer.Option(0, help="Make texts with at most so many distinct values enumerated."),
+    optional: bool = typer.Option(False, help="Make no attribute mandatory."),
+    is_open: bool = typer.Option(False, "--open", help="Let events have other attributes, which are passed over."),
 ) -> None:
     """Propose a schema that all the sample events fit."""
     from tocsin.schema import Schema, files
 
-    proposal = Schema.infer((event for _, event in read_json_lines(events)), enumerate_up_to=enumerate_up_to)
+    samples = (event for _, event in read_json_lines(events))
+    proposal = Schema.infer(samples, enumerate_up_to=enumerate_up_to, mandatory=not optional, closed=not is_open)
     if output is None:
         print(files.dumps(proposal, "toml"), end="")
     else:

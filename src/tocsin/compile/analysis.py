@@ -25,6 +25,9 @@ def warnings_of(form: NormalForm) -> list[str]:
     """Return what the author of the subscription should know."""
     if form.never:
         return [NEVER]
+    if form.scattered:
+        names = " and ".join(form.scattered)
+        return [f"{names} may be of different objects of an array: each asks about any of the values of its own"]
     return [ALWAYS] if form.always else []
 
 
@@ -101,7 +104,7 @@ def _follows(atom: Atom, given: Atom, multiple: Collection[str]) -> bool:
     if given.negated:
         return _within(atom.intervals, given.intervals)
     # The one value there is lies in `given`; words are many even of one value.
-    is_single = atom.attribute not in multiple and atom.derivation != "words"
+    is_single = atom.attribute not in multiple and atom.derivation not in ("words", "patterns")
     return is_single and not intersection(atom.intervals, given.intervals)
 
 

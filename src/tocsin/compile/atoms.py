@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from tocsin.compile.table import Derivation
 from tocsin.language.semantics import value_satisfies
 from tocsin.language.syntax import (
+    PATTERN_OPERATORS,
     And,
     Box,
     Node,
@@ -28,6 +29,7 @@ from tocsin.language.syntax import (
     Op,
     Or,
     Predicate,
+    TextPatterns,
     Within,
     WordAnd,
     WordNot,
@@ -35,7 +37,17 @@ from tocsin.language.syntax import (
     WordPattern,
     Words,
 )
-from tocsin.language.text_patterns import required_words, split_prefix, words
+from tocsin.language.text_patterns import (
+    AS_IT_IS,
+    FOLDED,
+    canonical_like,
+    escaped,
+    needed_text,
+    network_prefix,
+    required_words,
+    split_prefix,
+    words,
+)
 from tocsin.language.units import METRES, MICROSECONDS, box_around
 from tocsin.schema import (
     BooleanDomain,
@@ -115,10 +127,12 @@ class Decided:
     """A comparison of formulas, or all that a conjunction asks of operators and variables, negation included.
 
     No index knows anything of it: it is decided for what the index finds. `own` are the properties that it mentions.
+    `whole` tells that it is the whole condition of a subscription, whose normal form would be too large.
     """
 
     node: Node
     own: tuple[tuple[str, Value], ...] = ()
+    whole: bool = False
 
 
 Atom = Among | Bound | Checked | Decided
@@ -190,9 +204,24 @@ def expand(predicate: Predicate, entry: ViewAttribute) -> Node:
             return replace(predicate, op=Op.EQ)
         case Op.CONTAINS if not entry.ever_multiple:
             return _expand_words(predicate, _as_pattern(predicate.operand))
-        case Op.LIKE:
+        case Op.MATCHES | Op.IN_NETWORK if (
+            isinstance(predicate.operand, TextPatterns) and len(predicate.operand.texts) > 1
+        ):
+            return _expand_patterns(predicate, predicate.operand)
+        case op if op in PATTERN_OPERATORS and isinstance(predicate.operand, TextPatterns) and predicate.operand.every:
+            return _expand_patterns(predicate, predicate.operand)
+        case Op.LIKE if not isinstance(predicate.operand, TextPatterns):
             return _expand_like(predicate)
     return predicate
+
+
+def _expand_patterns(predicate: Predicate, patterns: TextPatterns) -> Node:
+    """Return several patterns as so many predicates."""
+    each = tuple(
+        replace(predicate, operand=TextPatterns((text,), ignoring_case=True) if patterns.ignoring_case else text)
+        for text in patterns.texts
+    )
+    return And(each) if patterns.every else Or(each)
 
 
 def _contains(predicate: Predicate, operand: Any) -> Predicate:
@@ -238,8 +267,10 @@ def atoms_of(predicate: Predicate, entry: ViewAttribute, *, negated: bool) -> li
         return _point_atoms(predicate, entry, negated=negated)
     if op in (Op.CONTAINS, Op.CONTAINS_ANY):
         return _word_atoms(predicate, negated=negated)
-    if op is Op.LIKE:
-        return _like_atoms(predicate, domain, negated=negated)
+    if op is Op.MATCHES or op is Op.IN_NETWORK:
+        return _needing_atoms(predicate, negated=negated)
+    if op in PATTERN_OPERATORS and (op is not Op.STARTS_WITH or isinstance(predicate.operand, TextPatterns)):
+        return _pattern_atoms(predicate, domain, negated=negated)
     return _among(name, "value", intervals_of(predicate, domain), negated=negated)
 
 
@@ -266,11 +297,42 @@ def _word_atoms(predicate: Predicate, *, negated: bool) -> list[Atom] | None:
     return [*(needed or [Bound(name)]), Checked(predicate)]
 
 
-def _like_atoms(predicate: Predicate, domain: Domain, *, negated: bool) -> list[Atom]:
-    name = predicate.attribute
-    prefix, _ = split_prefix(str(domain.key(str(predicate.operand))))
-    needed: Atom = Bound(name) if negated or not prefix else Among(name, "value", (starting_with(prefix),))
-    return [needed, Checked(predicate, negated)]
+def _pattern_atoms(predicate: Predicate, domain: Domain, *, negated: bool) -> list[Atom] | None:
+    """Return what the index decides: one of these patterns is found."""
+    name, operand = predicate.attribute, predicate.operand
+    texts, folded = (operand.texts, operand.ignoring_case) if isinstance(operand, TextPatterns) else ((operand,), False)
+    if isinstance(domain, TextDomain) and domain.case == "folded":
+        folded = True
+    keys = [_as_like(predicate.op, text.casefold() if folded else text) for text in map(str, texts)]
+    if "%" in keys:  # every text is like it
+        return None if negated else [Bound(name)]
+    form = FOLDED if folded else AS_IT_IS
+    return _among(name, "patterns", points([form + key for key in keys]), negated=negated)
+
+
+def _as_like(op: Op, text: str) -> str:
+    """Return the like pattern, canonical, that says the same."""
+    match op:
+        case Op.LIKE:
+            return canonical_like(text)
+        case Op.STARTS_WITH:
+            return canonical_like(f"{escaped(text)}%")
+        case Op.ENDS_WITH:
+            return canonical_like(f"%{escaped(text)}")
+        case _:
+            return canonical_like(f"%{escaped(text)}%")
+
+
+def _needing_atoms(predicate: Predicate, *, negated: bool) -> list[Atom]:
+    """Return a check, and the text without which a regular expression cannot occur, or an address lie in a network."""
+    name, operand = predicate.attribute, predicate.operand
+    text = operand.texts[0] if isinstance(operand, TextPatterns) else str(operand)
+    regex = predicate.op is Op.MATCHES
+    needed = "" if negated else needed_text(text) if regex else network_prefix(text)
+    if not needed:
+        return [Bound(name), Checked(predicate, negated)]
+    key = FOLDED + canonical_like(f"{'%' if regex else ''}{escaped(needed)}%")
+    return [Among(name, "patterns", (point(key),)), Checked(predicate)]
 
 
 def _point_atoms(predicate: Predicate, entry: ViewAttribute, *, negated: bool) -> list[Atom] | None:

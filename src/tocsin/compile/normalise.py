@@ -1,12 +1,14 @@
-"""From a bound subscription to its normal form: at most 64 conjunctions of atoms, each as small as it gets.
+"""From a bound subscription to its normal form: a few conjunctions of atoms, each as small as it gets.
 
     1. what is about the subscriber's own properties is decided; `price <= 20 * age` is `price <= 840` to who is 42; predicates
        that are combinations of simpler ones are expanded (atoms.py)
     2. negation moves inwards, onto the predicates
     3. alternatives over one attribute are joined: `a = 1 or a = 2` is `a in (1, 2)`
-    4. `or` moves outwards; the number of conjunctions is counted first, so that nothing explodes
+    4. `or` moves outwards, part by part: what contradicts itself goes at once, so that nothing explodes
     5. in each conjunction the atoms of an attribute are merged; one that can never hold goes, and so does one that
        another makes superfluous
+    6. where that gives more than 64 conjunctions, the condition stays a tree, to be decided for what the index finds: for
+       the conjunctions of a weaker condition, which is small
 
 Comparisons of formulas, calls of operators and what has variables stay as they are, to be decided for what the index finds;
 all of a conjunction that asks operators or variables is one part, since its variables must agree.
@@ -16,9 +18,9 @@ What is left tells whether the subscription can never hold, or always holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import product
+from functools import partial
 from math import prod
 
 from tocsin.compile.atoms import (
@@ -37,11 +39,12 @@ from tocsin.compile.atoms import (
     points,
     whole,
 )
+from tocsin.compile.table import Derivation
 from tocsin.errors import FormulaFailed, TooLarge
 from tocsin.language.bind import BoundSubscription
 from tocsin.language.formula import is_numeric
 from tocsin.language.semantics import Situation, holds, value_of
-from tocsin.language.sides import variables_of
+from tocsin.language.sides import bound_in, variables_of
 from tocsin.language.syntax import (
     And,
     AttributeValue,
@@ -58,6 +61,9 @@ from tocsin.language.syntax import (
 from tocsin.schema import EVENT_TYPE, Value, View
 
 MAX_CONJUNCTIONS = 64
+MAX_COVER = 1_024  # conjunctions of a weaker condition, by which a larger one is found
+_MERGED_LATE = 16  # alternatives up to which only the last step merges
+_SEVERAL: tuple[Derivation, ...] = ("words", "patterns")  # of which one text has several
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,9 @@ class NormalForm:
     conjunctions: tuple[Conjunction, ...]
     types: Among | None
     properties: Mapping[str, Value] = field(default_factory=dict, compare=False)
+    scattered: tuple[str, ...] = field(
+        default=(), compare=False
+    )  # attributes of one array that a conjunction asks about
 
     @property
     def never(self) -> bool:
@@ -89,18 +98,40 @@ class NormalForm:
 
 
 def normalise(bound: BoundSubscription) -> NormalForm:
-    """Return the normal form of a subscription; raises TooLarge where it needs too many conjunctions."""
+    """Return the normal form of a subscription; raises TooLarge where it has too many alternatives with variables."""
     view, tree = bound.view, bound.subscription
-    literals = _Pusher(view, bound.properties).push(tree.where, negated=False)
-    if (needed := _count(literals)) > MAX_CONJUNCTIONS:
-        raise TooLarge(
-            f"as alternatives of plain conjunctions this has {needed} of them; the limit is {MAX_CONJUNCTIONS}. "
-            "Use `in (…)` for alternatives of one attribute, or make several subscriptions of it"
-        )
+    pusher = _Pusher(view, bound.properties)
+    literals = pusher.push(tree.where, negated=False)
     types = _types(tree.event_types, view)
-    conjunctions = (_merge(types, atoms, view) for atoms in _alternatives(literals))
+    merge = partial(_merge, types, view=view)
+    alternatives = _alternatives(literals, merge, MAX_CONJUNCTIONS)
+    if alternatives is None:
+        if bound_in(tree.where):
+            raise TooLarge(
+                f"a condition with variables has at most {MAX_CONJUNCTIONS} alternatives of plain conjunctions; this one has "
+                "more. Make several subscriptions of it"
+            )
+        whole = replace(_only(pusher.decided(tree.where)), whole=True)
+        weaker = _alternatives(_weakened(literals, MAX_COVER), merge, MAX_COVER)
+        alternatives = [(*atoms, whole) for atoms in ([()] if weaker is None else weaker)]
+    conjunctions = map(merge, alternatives)
     kept = _without_superfluous(found for found in conjunctions if found is not None)
-    return NormalForm(kept, types, bound.properties)
+    return NormalForm(kept, types, bound.properties, _scattered(kept, view))
+
+
+def _scattered(conjunctions: Iterable[Conjunction], view: View) -> tuple[str, ...]:
+    """Return attributes of one array of objects that a conjunction asks about, each of any of the objects."""
+    for conjunction in conjunctions:
+        asked: dict[str, dict[str, None]] = {}
+        for atom in conjunction:
+            name = "" if isinstance(atom, Decided) else atom.attribute
+            array = name.rpartition(".")[0]
+            if array and view[name].multiple:
+                asked.setdefault(array, {})[name] = None
+        for names in asked.values():
+            if len(names) > 1:
+                return tuple(names)
+    return ()
 
 
 def _types(event_types: tuple[str, ...], view: View) -> Among | None:
@@ -150,7 +181,7 @@ class _Pusher:
     def push(self, node: Node, *, negated: bool) -> _Tree:
         match node:
             case Not(part) if variables_of(part):
-                return self._decided(Not(node) if negated else node)
+                return self.decided(Not(node) if negated else node)
             case Not(part):
                 return self.push(part, negated=not negated)
             case And(parts) | Or(parts):
@@ -158,7 +189,7 @@ class _Pusher:
                 if not conjunction and not negated:
                     parts = _join_equalities(parts)
                 pushed = tuple(self.push(part, negated=negated) for part in parts)
-                return _All(pushed) if conjunction else _Some(pushed)
+                return _All(pushed) if conjunction else _Some(_united(pushed))
             case _ if not any(name in self.view.attributes for name in names_of(node)) and not asks_operators(node):
                 return self._about_oneself(node, negated=negated)
             case Predicate():
@@ -166,7 +197,7 @@ class _Pusher:
             case Comparison() if not variables_of(node):
                 return self._comparison(node, negated=negated)
             case _:
-                return self._decided(Not(node) if negated else node)
+                return self.decided(Not(node) if negated else node)
 
     def _predicate(self, node: Predicate, *, negated: bool) -> _Tree:
         entry = self.view[node.attribute]
@@ -181,7 +212,7 @@ class _Pusher:
         try:
             return () if holds(node, self.own, negated=negated) else _NEVER
         except FormulaFailed:
-            return self._decided(Not(node) if negated else node)  # a failure must come out as one
+            return self.decided(Not(node) if negated else node)  # a failure must come out as one
 
     def _comparison(self, node: Comparison, *, negated: bool) -> _Tree:
         """Return `attribute op something of one's own` as the predicate that it is for this subscriber."""
@@ -201,9 +232,10 @@ class _Pusher:
             if is_numeric(entry.domain) and isinstance(value, int | float) and abs(value) < _EXACT:
                 predicate = Predicate(side.name, op, value, domain=entry.domain)
                 return self._predicate(predicate, negated=negated)
-        return self._decided(Not(node) if negated else node)
+        return self.decided(Not(node) if negated else node)
 
-    def _decided(self, node: Node) -> _Literal:
+    def decided(self, node: Node) -> _Literal:
+        """Return a condition as a part that is decided later."""
         mentioned = dict.fromkeys(names_of(node))
         own = tuple((name, self.properties[name]) for name in mentioned if name in self.properties)
         return (Decided(node, own),)
@@ -230,36 +262,146 @@ def _join_equalities(parts: tuple[Node, ...]) -> tuple[Node, ...]:
     return (*joined, *others)
 
 
+def _united(parts: Iterable[_Tree]) -> tuple[_Tree, ...]:
+    """Return the alternatives with all values, words or patterns that one attribute may have as one atom."""
+    found: dict[tuple[str, str], list[Among]] = {}
+    others: list[_Tree] = []
+    for part in parts:
+        for inner in _united(part.parts) if isinstance(part, _Some) else (part,):
+            match inner:
+                case (Among(name, derivation, intervals, False) as atom,) if _all_points(intervals):
+                    found.setdefault((name, derivation), []).append(atom)
+                case _:
+                    others.append(inner)
+    joined = (
+        (replace(atoms[0], intervals=points([each.low for atom in atoms for each in atom.intervals])),)
+        for atoms in found.values()
+    )
+    return (*joined, *others)
+
+
 # --- step 4: disjunction outwards -------------------------------------------------------------------------------------
 
 
-def _count(tree: _Tree) -> int:
-    """Return how many conjunctions the tree has as alternatives."""
+_Merge = Callable[[_Literal], "Conjunction | None"]
+
+
+def _alternatives(tree: _Tree, merge: _Merge, most: int) -> list[_Literal] | None:
+    """Return the conjunctions, each as a list of atoms, without those that contradict themselves; None: more than `most`."""
     match tree:
         case _All(parts):
-            return prod(_count(part) for part in parts)
+            found: list[_Literal] = [()]
+            for part in sorted(parts, key=_width):
+                others = _alternatives(part, merge, most)
+                if others is None:
+                    return None
+                found = [(*atoms, *other) for atoms in found for other in others]
+                if len(others) > 1 and len(found) > _MERGED_LATE:
+                    found = _pruned(found, merge)
+                if len(found) > most:
+                    return None
+            return found
         case _Some(parts):
-            return sum(_count(part) for part in parts)
+            found = []
+            for part in parts:
+                others = _alternatives(part, merge, most)
+                if others is None or len(found) + len(others) > most:
+                    return None
+                found += others
+            return found
+        case _:
+            return [tree]
+
+
+def _pruned(alternatives: list[_Literal], merge: _Merge) -> list[_Literal]:
+    """Return alternatives without those that contradict themselves, or that others make superfluous."""
+    found: dict[_Literal, None] = {}
+    for atoms in alternatives:
+        merged = merge(tuple(atom for atom in atoms if not isinstance(atom, Decided)))
+        if merged is not None:
+            found[(*merged, *dict.fromkeys(atom for atom in atoms if isinstance(atom, Decided)))] = None
+    return list(_without_superfluous(found)) if len(found) <= MAX_COVER else list(found)
+
+
+def _width(tree: _Tree) -> int:
+    """Return how many alternatives a tree has at its root."""
+    return len(tree.parts) if isinstance(tree, _Some) else 1
+
+
+def _weakened(tree: _Tree, most: int) -> _Tree:
+    """Return a condition that holds wherever this one does, and has few alternatives: what it is found by."""
+    match tree:
+        case _All(parts):
+            chosen: list[_Tree] = []
+            count = 1
+            for part in sorted(parts, key=lambda part: (_unselective(part), _size(part))):
+                weaker = _weakened(part, most)
+                if count * _size(weaker) <= (MAX_CONJUNCTIONS if chosen else most):
+                    chosen.append(weaker)
+                    count *= _size(weaker)
+            return _All(tuple(chosen))
+        case _Some(parts):
+            each = tuple(_weakened(part, max(1, most // max(1, len(parts)))) for part in parts)
+            if sum(map(_size, each)) <= most:
+                return _Some(each)
+            asked = _asked_values(tree)  # by attribute, however many alternatives there are
+            return () if asked is None else _Some(_united((atom,) for atom in asked))
+        case _:
+            return tuple(atom for atom in tree if isinstance(atom, Among | Bound))
+
+
+def _asked_values(tree: _Tree) -> list[Among] | None:
+    """Return atoms that ask for values, one of which holds wherever the tree does; None where there are none."""
+    match tree:
+        case _All(parts):
+            found = [asked for part in parts if (asked := _asked_values(part)) is not None]
+            return min(found, key=len, default=None)
+        case _Some(parts):
+            each = [_asked_values(part) for part in parts]
+            return None if None in each else [atom for asked in each if asked is not None for atom in asked]
+        case _:
+            atoms = [atom for atom in tree if isinstance(atom, Among) and not _atom_unselective(atom)]
+            return atoms[:1] or None
+
+
+def _size(tree: _Tree) -> int:
+    """Return how many alternatives the tree has."""
+    match tree:
+        case _All(parts):
+            return prod(map(_size, parts))
+        case _Some(parts):
+            return sum(map(_size, parts))
         case _:
             return 1
 
 
-def _alternatives(tree: _Tree) -> list[_Literal]:
-    """Return the conjunctions, each as a list of atoms."""
+def _unselective(tree: _Tree) -> int:
+    """Return how little a condition tells events apart: 0 where it asks for values, 1 for ranges, 2 for less."""
     match tree:
         case _All(parts):
-            choices = product(*(_alternatives(part) for part in parts))
-            return [tuple(atom for chosen in choice for atom in chosen) for choice in choices]
+            return min(map(_unselective, parts), default=2)
         case _Some(parts):
-            return [found for part in parts for found in _alternatives(part)]
+            return max(map(_unselective, parts), default=0)
         case _:
-            return [tree]
+            return min(map(_atom_unselective, tree), default=2)
+
+
+def _atom_unselective(atom: Atom) -> int:
+    if not isinstance(atom, Among) or atom.negated:
+        return 2
+    return 0 if _all_points(atom.intervals) else 1
+
+
+def _only(literal: _Literal) -> Decided:
+    (atom,) = literal
+    assert isinstance(atom, Decided)
+    return atom
 
 
 # --- step 5: merging --------------------------------------------------------------------------------------------------
 
 
-def _merge(types: Among | None, atoms: Iterable[Atom], view: View) -> Conjunction | None:
+def _merge(types: Among | None, atoms: Iterable[Atom], *, view: View) -> Conjunction | None:
     """Return the smallest conjunction that says the same, in a fixed order; None where it can never hold."""
     by_attribute: dict[str, list[Atom]] = {EVENT_TYPE: [types]} if types else {}
     decided: list[Decided] = []
@@ -296,13 +438,13 @@ def _merge_attribute(atoms: list[Atom], view: View, name: str) -> list[Atom] | N
         return asks or [*bound[:1]]
     kept: list[Atom] = [atom for atom in asks if isinstance(atom, Checked)]
     limits = limits_of(view[name].domain)
-    for derivation in ("value", "words", "latitude", "longitude"):
+    for derivation in ("value", "words", "patterns", "latitude", "longitude"):
         columns = [atom for atom in asks if isinstance(atom, Among) and atom.derivation == derivation]
-        found = columns if derivation == "words" else _merge_unique(columns, limits)
+        found = _merge_several(columns) if derivation in _SEVERAL else _merge_unique(columns, limits)
         if found is None:
             return None
         kept = [*found, *kept]
-    if _contradictory_words(kept):
+    if any(_contradictory(kept, derivation) for derivation in _SEVERAL):
         return None
     return [_as_bound(atom, view) for atom in kept] or [*bound[:1]]
 
@@ -349,15 +491,20 @@ def _all_points(intervals: tuple[Interval, ...]) -> bool:
     return all(interval.is_point() for interval in intervals)
 
 
-def _contradictory_words(atoms: list[Atom]) -> bool:
-    """Return whether a word is both asked for and excluded in a single text."""
-    asked = {
-        atom.intervals for atom in atoms if isinstance(atom, Among) and atom.derivation == "words" and not atom.negated
-    }
-    return any(
-        isinstance(atom, Among) and atom.derivation == "words" and atom.negated and atom.intervals in asked
-        for atom in atoms
-    )
+def _merge_several(atoms: list[Among]) -> list[Among]:
+    """Return the atoms of a column of words or patterns, all that is excluded as one."""
+    excluded = [atom for atom in atoms if atom.negated]
+    if len(excluded) < 2:
+        return atoms
+    keys = [interval.low for atom in excluded for interval in atom.intervals]
+    return [*(atom for atom in atoms if not atom.negated), replace(excluded[0], intervals=points(keys))]
+
+
+def _contradictory(atoms: list[Atom], derivation: Derivation) -> bool:
+    """Return whether all that would do is also excluded, of the words or patterns of a single text."""
+    mine = [atom for atom in atoms if isinstance(atom, Among) and atom.derivation == derivation]
+    excluded = {interval for atom in mine if atom.negated for interval in atom.intervals}
+    return any(excluded.issuperset(atom.intervals) for atom in mine if not atom.negated)
 
 
 def _as_bound(atom: Atom, view: View) -> Atom:

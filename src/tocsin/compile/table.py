@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tocsin.compile.properties import Property
     from tocsin.schema import Domain
 
-Derivation = Literal["value", "words", "latitude", "longitude"]
+Derivation = Literal["value", "words", "patterns", "latitude", "longitude"]
 
 
 class PredicateKind(IntEnum):
@@ -57,8 +57,8 @@ class PredicateKind(IntEnum):
 class Column:
     """One column of codes: an attribute's values, or something derived from each of them.
 
-    `derivation` says what is coded: the value's key (`domain.key`), each of the words of a text, or one coordinate of
-    a point. `multiple` says that an event may have several codes here. `constants` are the distinct keys that predicates mention, ascending: int64 or float64 where all are,
+    `derivation` says what is coded: the value's key (`domain.key`), each of the words of a text, each of the patterns
+    that a text is like (the constants are the patterns, index/patterns.py), or one coordinate of a point. `multiple` says that an event may have several codes here. `constants` are the distinct keys that predicates mention, ascending: int64 or float64 where all are,
     otherwise objects (texts; numbers of several types, which Python compares exactly).
     """
 
@@ -90,6 +90,7 @@ class Check:
     expression: str
     attribute: str = ""
     own: str = "{}"
+    whole: bool = False  # it is the whole condition of a subscription, beside a weaker one that finds it
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,10 +131,10 @@ class TableBuilder:
                     node = Not(predicate) if negated else predicate
                     check = Check(CheckKind.PREDICATE, _json(node_to_json(node)), predicate.attribute)
                     self._add_check(at, self.column(predicate.attribute), check)
-                case Decided(node, own):
+                case Decided(node, own, whole):
                     values = _json({name: literal_to_json(value) for name, value in own})
                     decider = CheckKind.ASKED if asks_operators(node) else CheckKind.FORMULA
-                    check = Check(decider, _json(node_to_json(node)), own=values)
+                    check = Check(decider, _json(node_to_json(node)), own=values, whole=whole)
                     self._add_check(at, self.column(EVENT_TYPE), check)
 
     def _add_check(self, at: int, column: int, check: Check) -> None:
@@ -192,7 +192,7 @@ class TableBuilder:
         for keys in self.keys:
             entry = view[keys.attribute]
             constants, code = keys.sorted_constants()
-            multiple = entry.ever_multiple or keys.derivation == "words"
+            multiple = entry.ever_multiple or keys.derivation in ("words", "patterns")
             columns.append(Column(entry.name, entry.domain, multiple, keys.derivation, constants))
             codes.append(code)
         return columns, codes

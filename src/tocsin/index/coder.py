@@ -36,6 +36,7 @@ from tocsin.compile.table import Column
 from tocsin.index.jit import helper, kernel, lean_kernel
 from tocsin.index.key_column import KeyColumn, keys_of
 from tocsin.index.layout import ABSENT_CODE
+from tocsin.index.patterns import PatternCoder
 from tocsin.index.raw_memory import byte_at, int32_at, word_at
 from tocsin.schema import TextDomain, Value
 from tocsin.schema.domain import is_unicode
@@ -198,6 +199,11 @@ class Coder:
         if self.column.derivation != "words" or not all(map(is_unicode, self._listed)):
             return None
         return TextCoder(self._listed)
+
+    @cached_property
+    def patterns(self) -> PatternCoder | None:
+        """What finds patterns; None where the column is of something else."""
+        return PatternCoder(self._listed) if self.column.derivation == "patterns" else None
 
     def _remember(self, key: Any) -> int:
         """Return the code of a key, kept for the next batch: values come again."""

@@ -21,6 +21,7 @@ from tocsin.index.coder import Coder, Codes
 from tocsin.index.jit import kernel
 from tocsin.index.key_column import CodedBatch, KeyColumn, MultipleCodes, RawColumns, from_events, keys_of
 from tocsin.index.layout import ABSENT_CODE
+from tocsin.index.patterns import PatternTexts, StackedPatterns
 from tocsin.index.raw_memory import addresses_of, code_by_tables
 from tocsin.index.word_tokens import WordTokens
 from tocsin.plugins import is_there
@@ -60,6 +61,7 @@ class EventSource(ABC):
         self.size = size
         self._known: dict[tuple[str, Derivation], KeyColumn | None] = {}
         self._tokens: dict[str, WordTokens | None] = {}
+        self._pattern_texts: dict[str, PatternTexts] = {}
 
     def keys(self, column: Column) -> KeyColumn | None:
         """Return the keys of a column; None where the events have none of the attribute."""
@@ -75,6 +77,16 @@ class EventSource(ABC):
             texts = self.whole_texts(attribute) if plain else None
             self._tokens[attribute] = None if texts is None else WordTokens.of(texts)
         return self._tokens[attribute]
+
+    def pattern_texts(self, attribute: str, domain: Domain) -> PatternTexts:
+        """Return the texts of an attribute for patterns to be found in."""
+        if attribute not in self._pattern_texts:
+            self._pattern_texts[attribute] = self.read_texts(attribute, domain)
+        return self._pattern_texts[attribute]
+
+    def read_texts(self, attribute: str, domain: Domain) -> PatternTexts:
+        """Return the same, read anew."""
+        return PatternTexts.of_values(self.values(attribute, domain, np.arange(self.size)))
 
     @abstractmethod
     def read(self, attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn | None:
@@ -154,6 +166,12 @@ class EventColumns(EventSource):
         if attribute == EVENT_TYPE and len(self.schema.event_types) == 1:
             return KeyColumn(np.zeros(self.size, np.int64), None)
         return None
+
+    def read_texts(self, attribute: str, domain: Domain) -> PatternTexts:
+        texts = self.texts(attribute)
+        if texts is None or not isinstance(domain, TextDomain) or domain.max_length is not None:
+            return super().read_texts(attribute, domain)
+        return PatternTexts.of_column(texts)
 
     def addresses(self, fields: Int64Fields) -> Int64s | None:
         positions = fields.positions(self.batch.schema)
@@ -257,6 +275,10 @@ class SegmentEncoder:
                 row.fill(ABSENT_CODE)
                 multiples[position] = tokens.coded(coder.words)
                 continue
+            if coder.patterns is not None:
+                row.fill(ABSENT_CODE)
+                multiples[position] = coder.patterns.coded(source.pattern_texts(column.attribute, column.domain))
+                continue
             if coder.texts is not None and (texts := source.texts(column.attribute)) is not None:
                 coder.texts.code_into(texts, row)
                 if texts.null_count:
@@ -322,7 +344,7 @@ class SegmentEncoder:
             if found is not None:
                 code = known.get(found[0])
                 single[position] = remember(found[0]) if code is None else code
-        multiples: dict[int, MultipleCodes] = {}
+        multiples: dict[int, MultipleCodes] = self._patterns.coded_one(values) if self._patterns is not None else {}
         for position, coder in self._multiple_valued:
             column = coder.column
             found = values.get(column.attribute)
@@ -350,7 +372,22 @@ class SegmentEncoder:
 
     @cached_property
     def _multiple_valued(self) -> list[tuple[int, Coder]]:
-        return [(position, coder) for position, coder in enumerate(self.coders) if coder.column.multiple]
+        """Position and coder of each column that an event may have several codes in, but those of patterns."""
+        return [
+            (position, coder)
+            for position, coder in enumerate(self.coders)
+            if coder.column.multiple and coder.column.derivation != "patterns"
+        ]
+
+    @cached_property
+    def _patterns(self) -> StackedPatterns | None:
+        """The patterns of all columns together, for single events."""
+        chosen = [
+            (position, coder.column.attribute, coder.patterns)
+            for position, coder in enumerate(self.coders)
+            if coder.patterns is not None
+        ]
+        return StackedPatterns(chosen) if chosen else None
 
 
 def _lists_of_one(keys: KeyColumn, coder: Coder, codes: Codes) -> None:

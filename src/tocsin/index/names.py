@@ -43,7 +43,10 @@ def names_sections(
             "attribute": column.attribute, "multiple": bool(column.multiple), "derivation": column.derivation,
             "kind": kind, "count": len(column.constants), "bytes": len(data),
         })  # fmt: skip
-    checks = [[int(check.kind), check.expression, check.attribute, check.own] for check in table.checks]
+    checks = [
+        [int(check.kind), check.expression, check.attribute, check.own, *([True] if check.whole else [])]
+        for check in table.checks
+    ]
     sections[Section.CONSTANTS] = np.frombuffer(b"".join(parts), np.uint8)
     properties, sections[Section.PROPERTIES] = encode_properties(table.properties)
     names = json.dumps({"columns": columns, "checks": checks, "properties": properties}, sort_keys=True)

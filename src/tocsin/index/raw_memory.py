@@ -23,7 +23,7 @@ from numba import types
 from numba.core import config
 from numba.extending import intrinsic
 
-from tocsin.index.jit import lean_kernel
+from tocsin.index.jit import kernel, lean_kernel
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -224,3 +224,15 @@ if getattr(config, "DISABLE_JIT", 0):
     def count_ones(word: np.uint64) -> int:
         """Return the number of bits set in a word."""
         return int(word).bit_count()
+
+
+@kernel
+def ascii_texts(offsets: int, texts: int, count: int) -> npt.NDArray[np.bool_]:
+    """Return which texts have bytes below 128 only; text i are the bytes offsets[i] .. of those at `texts`."""
+    plain = np.ones(count, np.bool_)
+    for i in range(np.uint64(count)):
+        found = np.uint8(0)
+        for at in range(texts + int32_at(offsets, i), texts + int32_at(offsets, i + np.uint64(1))):
+            found |= byte_at(at)
+        plain[i] = found < 128
+    return plain

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from tocsin.index.coder import TextCoder, places_of_texts
 from tocsin.index.jit import helper, kernel
 from tocsin.index.key_column import MultipleCodes
-from tocsin.index.raw_memory import byte_at, int32_at
+from tocsin.index.raw_memory import ascii_texts, byte_at, int32_at
 from tocsin.language.syntax import Words
 from tocsin.language.text_patterns import words
 
@@ -103,18 +103,6 @@ class WordPatterns:
 def is_word_byte(byte: np.uint8) -> bool:
     """Return whether a byte is part of a word: a digit, a letter, or of a letter beyond ASCII."""
     return byte >= 128 or 48 <= byte <= 57 or 97 <= (byte | 32) <= 122
-
-
-@kernel
-def ascii_texts(offsets: int, texts: int, count: int) -> npt.NDArray[np.bool_]:
-    """Return which texts have bytes below 128 only; text i are the bytes offsets[i] .. of those at `texts`."""
-    plain = np.ones(count, np.bool_)
-    for i in range(np.uint64(count)):
-        found = np.uint8(0)
-        for at in range(texts + int32_at(offsets, i), texts + int32_at(offsets, i + np.uint64(1))):
-            found |= byte_at(at)
-        plain[i] = found < 128
-    return plain
 
 
 @kernel

@@ -9,7 +9,7 @@ formulas   formula.py (scopes, functions), formula_vector.py: computed for colum
 """
 
 from tocsin.language.bind import BoundSubscription, bind
-from tocsin.language.builder import Condition, attributes, operator, subscription, variable, word
+from tocsin.language.builder import Condition, at_least, attributes, operator, subscription, variable, word
 from tocsin.language.documents import (
     expression_from_json,
     expression_to_json,
@@ -40,6 +40,7 @@ __all__ = [
     "Predicate",
     "Subscription",
     "Verdict",
+    "at_least",
     "attributes",
     "bind",
     "decide",

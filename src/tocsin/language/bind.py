@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from tocsin.errors import BadValue, BindError, LanguageError, Span, UnknownEventType, did_you_mean, nearest, shown
 from tocsin.language import syntax
-from tocsin.language.bounds import check_name, check_size
+from tocsin.language.bounds import ANY_ATTRIBUTE, check_name, check_size
 from tocsin.language.formula import (
     NO_OPERATORS,
     ConditionFormula,
@@ -89,6 +89,7 @@ def _bound(tree: Subscription, schema: Schema, operators: Operators) -> BoundSub
             )
     sides = sides_of(schema, types)
     binding = _Binding(replace(sides.subscription_scope, operators=operators))
+    binding.texts = [name for name, entry in sides.view.attributes.items() if entry.domain.kind == "text"]
     where = binding.condition(tree.where)
     given = properties_of(tree, sides)
     literals = tuple((check_name(name), check_literal(value)) for name, value in tree.properties)
@@ -130,6 +131,7 @@ class _Binding:
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
+        self.texts: list[str] | None = None  # attributes that `any attribute` means
         self.operators: dict[str, None] = {}
         self.variables: dict[str, Domain] = dict(scope.variables or {})
         self.calls: dict[OperatorCall, OperatorCall] = {}  # of operators, as written -> bound
@@ -158,13 +160,24 @@ class _Binding:
             case OperatorCall():
                 return self._call_as_condition(node)
 
-    def _predicate(self, predicate: Predicate) -> Predicate:
+    def _predicate(self, predicate: Predicate) -> Node:
+        if predicate.attribute == ANY_ATTRIBUTE and not self._knows(ANY_ATTRIBUTE):
+            return self._any_attribute(predicate)
         attribute = self._attribute(predicate.attribute, predicate.attribute_span or predicate.span)
         check_offered(predicate, attribute)
         operand = canonical_operand(predicate, attribute)
         return replace(
             predicate, attribute=attribute.name, operand=operand, domain=attribute.domain, multiple=attribute.multiple
         )
+
+    def _any_attribute(self, predicate: Predicate) -> Node:
+        """Return the alternatives of a predicate about all texts that an event may have."""
+        if self.texts is None:
+            raise BindError("`any attribute` stands in subscriptions only", span=predicate.attribute_span)
+        parts = [self._predicate(replace(predicate, attribute=name)) for name in self.texts]
+        if not parts:
+            raise BindError("there is no attribute that is text", span=predicate.attribute_span)
+        return parts[0] if len(parts) == 1 else syntax.Or(tuple(parts))
 
     def _comparison(self, comparison: Comparison) -> Comparison:
         left, right = self._side(comparison.left, comparison), self._side(comparison.right, comparison)
@@ -248,6 +261,7 @@ class _Binding:
                 bound = self._number(part, "-")
                 return replace(tree, part=bound, domain=plain_number(domain_of(bound)))
             case syntax.Arithmetic(op, left, right):
+                self._check_hyphen(tree)
                 first, second = self._number(left, op), self._number(right, op)
                 domain = arithmetic_domain(op, domain_of(first), domain_of(second))
                 return replace(tree, left=first, right=second, domain=domain)
@@ -262,6 +276,14 @@ class _Binding:
                 )
             case _:
                 raise AssertionError(f"a constant that does not fold: {tree}")
+
+    def _check_hyphen(self, tree: syntax.Arithmetic) -> None:
+        """Raise where a difference was most likely meant as a name."""
+        sides = [tree.left, tree.right]
+        names = [each.name for each in sides if isinstance(each, syntax.AttributeValue)]
+        name = "-".join(names)
+        if tree.op == "-" and len(names) == 2 and self._knows(name) and not all(map(self._knows, names)):
+            raise BindError(f'{name} has a hyphen; as a name it is written "{name}"', span=_place(tree))
 
     def _folded(self, tree: Expression) -> syntax.Constant | None:
         try:

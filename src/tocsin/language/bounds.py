@@ -1,4 +1,4 @@
-"""Bounds: how large an expression may be, in any of its forms, so that none costs more than milliseconds.
+"""Bounds: how large an expression may be, in any of its forms, so that none costs more than a second or two.
 
 Checked before and while a form is read (tokens.py, convert.py, documents.py) and once more when a tree is bound
 (bind.py), because trees can be built by hand. Nothing here recurses: a tree may be deeper than Python's stack.
@@ -6,18 +6,22 @@ Checked before and while a form is read (tokens.py, convert.py, documents.py) an
 
 from __future__ import annotations
 
+import math
+from itertools import combinations
+
 from tocsin.errors import ParseError, TooLarge
 from tocsin.language import syntax
 from tocsin.language.syntax import Expression, Node, Subscription, WordPattern
 
-MAX_TEXT = 64 * 1024  # characters of a text form
+MAX_TEXT = 512 * 1024  # characters of a text form
 MAX_NESTING = 200  # parentheses and `case`s open at once; and `not`, `-`, `+` in a row
 MAX_DEPTH = 64  # nodes on the way from the root to a leaf
-MAX_NODES = 2_048  # nodes of a tree; the values in lists are not nodes
-MAX_TOKENS = 4 * MAX_NODES  # of a text form; a list of plain values is one token
+MAX_NODES = 20_000  # nodes of a tree; the values in lists are not nodes
+MAX_TOKENS = 3 * MAX_NODES  # of a text form; a list of plain values is one token
 MAX_LIST = 10_000  # values in all lists of an expression together
 MAX_STRING = 4_096  # characters of one text value
 MAX_NAME = 200  # characters of a name
+ANY_ATTRIBUTE = "any attribute"  # as the name of an attribute: all texts of an event
 MAX_GAP = 10_000  # words that a proximity may skip
 
 Tree = Subscription | Node | Expression | WordPattern
@@ -34,11 +38,25 @@ def check_size(tree: Tree) -> None:
             raise too_deep()
         if nodes > MAX_NODES:
             raise too_many()
-        if isinstance(node, syntax.Predicate) and isinstance(node.operand, tuple):
-            listed += len(node.operand)
+        operand = node.operand if isinstance(node, syntax.Predicate) else None
+        if isinstance(operand, syntax.TextPatterns):
+            operand = operand.texts
+        if isinstance(operand, tuple):
+            listed += len(operand)
             if listed > MAX_LIST:
                 raise TooLarge(f"the lists of the expression have more than {MAX_LIST:,} values")
         waiting.extend((part, depth + 1) for part in children(node))
+
+
+def at_least(count: int, parts: tuple[Node, ...]) -> Node:
+    """Return the condition that so many of the parts hold: the alternatives of so many of them; raises TooLarge."""
+    if not 1 <= count <= len(parts):
+        raise ParseError(f"at least {count} of {len(parts)} conditions: the number is between 1 and {len(parts)}")
+    if count == 1 or count == len(parts):
+        return parts[0] if len(parts) == 1 else syntax.Or(parts) if count == 1 else syntax.And(parts)
+    if math.comb(len(parts), count) * (count + 1) > MAX_NODES:
+        raise TooLarge(f"at least {count} of {len(parts)} are too many combinations; ask for fewer, or for parts of it")
+    return syntax.Or(tuple(map(syntax.And, combinations(parts, count))))
 
 
 def too_deep() -> TooLarge:

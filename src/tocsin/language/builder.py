@@ -18,11 +18,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from tocsin.errors import ParseError
-from tocsin.language import syntax
+from tocsin.language import bounds, syntax
 from tocsin.language.bounds import MAX_GAP, check_name, check_string
 from tocsin.language.literals import check_coordinate, check_literal, check_number
 from tocsin.language.render import render
-from tocsin.language.syntax import ALWAYS, NEVER, Box, Literal, Node, Op, Operand, Predicate, Subscription, Within
+from tocsin.language.syntax import (
+    ALWAYS,
+    NEVER,
+    Box,
+    Literal,
+    Node,
+    Op,
+    Operand,
+    Predicate,
+    Subscription,
+    TextPatterns,
+    Within,
+)
 from tocsin.schema import Number
 
 _HOW_TO_COMBINE = (
@@ -74,6 +86,11 @@ def _joined(connective: type[syntax.And] | type[syntax.Or], neutral: Node, left:
     if not parts:
         return neutral
     return parts[0] if len(parts) == 1 else connective(tuple(parts))
+
+
+def at_least(count: int, *conditions: Condition | Node) -> Condition:
+    """Return: so many of the conditions hold."""
+    return Condition(bounds.at_least(count, tuple(map(node_of, conditions))))
 
 
 def subscription(
@@ -168,11 +185,27 @@ class Attribute:
     def kind_of(self, value: str) -> Condition:
         return self._is(Op.KIND_OF, _literal(value))
 
-    def starts_with(self, text: str) -> Condition:
-        return self._is(Op.STARTS_WITH, _literal(text))
+    def starts_with(self, *texts: str, every: bool = False, ignoring_case: bool = False) -> Condition:
+        """Return: it starts with one of these texts."""
+        return self._is(Op.STARTS_WITH, _patterns(texts, every=every, ignoring_case=ignoring_case))
 
-    def like(self, pattern: str) -> Condition:
-        return self._is(Op.LIKE, _literal(pattern))
+    def ends_with(self, *texts: str, every: bool = False, ignoring_case: bool = False) -> Condition:
+        return self._is(Op.ENDS_WITH, _patterns(texts, every=every, ignoring_case=ignoring_case))
+
+    def contains_text(self, *texts: str, every: bool = False, ignoring_case: bool = False) -> Condition:
+        """Return: one of these texts is a part of it, or with `every` all are."""
+        return self._is(Op.CONTAINS_TEXT, _patterns(texts, every=every, ignoring_case=ignoring_case))
+
+    def like(self, *patterns: str, every: bool = False, ignoring_case: bool = False) -> Condition:
+        return self._is(Op.LIKE, _patterns(patterns, every=every, ignoring_case=ignoring_case))
+
+    def matches(self, *patterns: str, every: bool = False, ignoring_case: bool = False) -> Condition:
+        """Return: a regular expression, in RE2's syntax, occurs in it."""
+        return self._is(Op.MATCHES, _patterns(patterns, every=every, ignoring_case=ignoring_case))
+
+    def in_network(self, *networks: str) -> Condition:
+        """Return: it is an address in one of these networks, such as '10.0.0.0/8'."""
+        return self._is(Op.IN_NETWORK, _patterns(networks, every=False, ignoring_case=False))
 
     def within(self, *, of: Literal, **amount: Number) -> Condition:
         """Return: not farther away. Units are keywords: km=5, of=(40.85, -73.88); hours=2, of=datetime(…)."""
@@ -202,6 +235,13 @@ def _literal(value: object) -> Literal:
     if isinstance(value, Attribute | Formula):
         raise ParseError("an attribute is compared with a constant")
     return check_literal(value)
+
+
+def _patterns(texts: tuple[str, ...], *, every: bool, ignoring_case: bool) -> Operand:
+    found = _literals(texts)
+    if len(found) == 1 and not ignoring_case:
+        return found[0]
+    return TextPatterns(found, every, ignoring_case)  # type: ignore[arg-type]
 
 
 def _literals(values: tuple[Any, ...]) -> tuple[Literal, ...]:

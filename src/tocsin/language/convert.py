@@ -6,14 +6,17 @@ module reads each as what its place asks for: a condition, an attribute, or a va
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tocsin.errors import Span
 from tocsin.language import tokens
+from tocsin.language.bounds import at_least
 from tocsin.language.convert_values import ValueConverter, is_constant, is_quoted_name, span_of, ungrouped
 from tocsin.language.syntax import (
     ALWAYS,
     NEVER,
+    PATTERN_OPERATORS,
     And,
     Box,
     Comparison,
@@ -27,15 +30,18 @@ from tocsin.language.syntax import (
     Or,
     Predicate,
     Subscription,
+    TextPatterns,
     Within,
 )
+from tocsin.language.text_patterns import escaped
 
 if TYPE_CHECKING:
     from tocsin.language.convert_values import Branch
 
 _COMPARISONS = {"!=": Op.NE, "<>": Op.NE, "<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE}
 _TURNED = {Op.EQ: Op.EQ, Op.NE: Op.NE, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
-_SIMPLE = {"kind_of": Op.KIND_OF, "starts_with": Op.STARTS_WITH, "like": Op.LIKE}
+_SIMPLE = {"kind_of": Op.KIND_OF}
+_PATTERNS = {op.value.replace(" ", "_"): op for op in PATTERN_OPERATORS}
 _LISTS = {"among": Op.IN, "contains_any": Op.CONTAINS_ANY, "contains_all": Op.CONTAINS_ALL}
 
 
@@ -96,10 +102,29 @@ class Converter(ValueConverter):
                 return self._compared(tree, _COMPARISONS[str(self.leaves(tree)[0])], depth)
             case "presence":
                 return self._presence(tree)
+            case "at_least":
+                parts = tuple(self.condition(part, depth + 2) for part in self.branches(tree))
+                with self.at(tree):
+                    found = at_least(int(self.number(self.leaves(tree)[1])), parts)
+                self.count(tree, len(found.parts) if isinstance(found, Or) else 1)
+                return found
+            case "is_not" | "is_not_among" | "is_not_pattern":
+                return self._is_not(tree, depth)
             case "among" | "between" | "contains" | "contains_any" | "contains_all" | "within" | "in_box":
                 return self._operated(tree, depth)
-            case "kind_of" | "starts_with" | "like":
+            case (
+                "kind_of"
+                | "starts_with"
+                | "ends_with"
+                | "contains_text"
+                | "like"
+                | "matches"
+                | "in_network"
+                | "folded_among"
+            ):
                 return self._operated(tree, depth)
+            case "folded_equality" | "folded_comparison":
+                return self._compared_folded(tree, depth)
             case _:
                 raise self.wrong(tree, self._not_a_condition(tree))
 
@@ -136,7 +161,7 @@ class Converter(ValueConverter):
         if written.lower() in ("null", "none"):
             raise self.wrong(tree, f"to ask whether there is a value, write: {self.written(left)} is absent")
 
-    def _predicate(self, tree: Branch, attribute: Branch, op: Op, operand: Literal, stands: Branch) -> Predicate:
+    def _predicate(self, tree: Branch, attribute: Branch, op: Op, operand: Operand, stands: Branch) -> Predicate:
         return Predicate(
             self.name(self.leaves(attribute)[0]),
             op,
@@ -145,6 +170,28 @@ class Converter(ValueConverter):
             operand_span=span_of(stands),
             attribute_span=span_of(attribute),
         )
+
+    def _is_not(self, tree: Branch, depth: int) -> Node:
+        """Return a negation that holds where the attribute is absent, too."""
+        subject, stands = self._subject(tree, "is not"), self.branches(tree)[1]
+        folded = any(str(leaf).lower().startswith("ignoring") for leaf in self.leaves(tree))
+        operand: Operand
+        if tree.data == "is_not_pattern":
+            op = _PATTERNS["_".join(str(self.leaves(tree)[1]).lower().split())]
+            operand = self._patterns(op, stands, depth)
+        elif tree.data == "is_not" and not folded:
+            op, operand = Op.EQ, self.literal(stands, depth)
+        elif not folded:
+            op, operand = Op.IN, self.values(stands, depth)
+        else:
+            texts = (self.literal(stands, depth),) if tree.data == "is_not" else self.values(stands, depth)
+            if not all(isinstance(text, str) for text in texts):
+                raise self.wrong(stands, "ignoring case stands after texts")
+            op, operand = Op.LIKE, TextPatterns(tuple(escaped(str(text)) for text in texts), ignoring_case=True)
+        self.count(tree, 3)
+        found = self._predicate(tree, subject, op, operand, stands)
+        absent = replace(found, op=Op.ABSENT, operand=None)
+        return Or((absent, replace(found, op=Op.NE) if op is Op.EQ else Not(found)))
 
     def _presence(self, tree: Branch) -> Predicate:
         subject = self._subject(tree, "is present")
@@ -185,6 +232,10 @@ class Converter(ValueConverter):
         first = operands[0]
         if rule in _SIMPLE:
             return _SIMPLE[rule], self.literal(first, depth)
+        if rule in _PATTERNS:
+            return _PATTERNS[rule], self._patterns(_PATTERNS[rule], first, depth)
+        if rule == "folded_among":
+            return Op.LIKE, TextPatterns(tuple(map(escaped, self._texts(first, depth))), ignoring_case=True)
         if rule in _LISTS:
             return _LISTS[rule], self.values(first, depth)
         if rule == "between":
@@ -194,6 +245,40 @@ class Converter(ValueConverter):
         if rule == "in_box":
             return Op.IN_BOX, self._box(first, depth)
         return Op.CONTAINS, self.contained(first, depth)
+
+    def _patterns(self, op: Op, tree: Branch, depth: int) -> Operand:
+        """Return the text or texts after an operator of patterns."""
+        inner = self.branches(tree)[0]
+        leaves = [str(leaf).lower() for leaf in self.leaves(tree)]
+        folded = any(leaf.startswith("ignoring") for leaf in leaves)
+        if tree.data == "patterns":
+            return TextPatterns(self._texts(inner, depth), every="all" in leaves, ignoring_case=folded)
+        if inner.data == "point":
+            raise self.wrong(
+                inner, f"several patterns need any or all before them: {op.value} any {self.written(inner)}"
+            )
+        literal = self.literal(inner, depth)
+        return TextPatterns((literal,), ignoring_case=True) if folded and isinstance(literal, str) else literal
+
+    def _texts(self, tree: Branch, depth: int) -> tuple[str, ...]:
+        found = self.values(tree, depth)
+        for value in found:
+            if not isinstance(value, str):
+                raise self.wrong(tree, f"texts are expected in this list, such as 'mini'; {value} is none")
+        return found  # type: ignore[return-value]
+
+    def _compared_folded(self, tree: Branch, depth: int) -> Node:
+        """Return `= … ignoring case` as the pattern that it is: one without % and _."""
+        sides = [ungrouped(side) for side in self.branches(tree)]
+        signs = [str(leaf) for leaf in self.leaves(tree)][:-1]
+        names = [side for side in sides if side.data == "name"]
+        texts = [side for side in sides if side.data != "name" and is_constant(side)]
+        value = self.literal(texts[0], depth) if len(names) == len(texts) == 1 else None
+        if not isinstance(value, str) or (signs and _COMPARISONS[signs[0]] is not Op.NE):
+            raise self.wrong(tree, "ignoring case stands after an attribute and a text: name = 'Ann' ignoring case")
+        operand = TextPatterns((escaped(value),), ignoring_case=True)
+        found = self._predicate(tree, names[0], Op.LIKE, operand, texts[0])
+        return Not(found) if signs else found
 
     def _within(self, tree: Branch, center: Branch, depth: int) -> Within:
         amount, unit = self.leaves(tree)[-2:]

@@ -16,10 +16,11 @@ The JSON tree: a subscription as JSON values, for programs that write subscripti
     {"event_types": ["car"], "where": {"and": [["price", "<", 1300], ["brand", "in", ["mini", "cooper"]]]}}
 
     condition    ["price", "<", 1300]    ["price", "between", [1, 5]]    ["price", "is present"]
-                 {"and": [...]}   {"or": [...]}   {"not": ...}   true   false
+                 {"and": [...]}   {"or": [...]}   {"not": ...}   {"at_least": 2, "of": [...]}   true   false
                  {"operator": "locIn", "arguments": ["Bronx"]}   {"compare": [{"variable": "y"}, ">", 2]}
     operand      a value; for within {"amount": 5, "unit": "km", "of": value}; for in box [south, west, north, east];
-                 for contains also {"words": pattern}
+                 for contains also {"words": pattern}; for like, starts with, ends with, contains text and matches also
+                 {"any": ["a%", "b%"]} or {"all": […]}, with "ignoring_case": true where case does not matter
     pattern      "boolean"   {"near": ["boolean", [1, 5], "proximity"]}   {"and": [...]}   {"or": [...]}   {"not": ...}
     value        number, text, true, false, {"decimal": "0.1"}, {"time": "2026-11-15T10:00:00Z"}, {"point": [40.8, -73.9]}
     expression   a value, {"attribute": "price"}, {"variable": "y"}, {"+": [e, e]} (also - * / %), {"negative": e},
@@ -136,6 +137,9 @@ def predicate_to_json(predicate: Predicate) -> list[Any]:
             return head
         case syntax.Words() | syntax.WordAnd() | syntax.WordOr() | syntax.WordNot() as pattern:
             return [*head, {"words": _pattern(pattern)}]
+        case syntax.TextPatterns(texts, every, ignoring_case):
+            listed: dict[str, Any] = {"all" if every else "any": list(texts)}
+            return [*head, {**listed, "ignoring_case": True} if ignoring_case else listed]
         case syntax.Within(amount, unit, center):
             return [*head, {"amount": literal_to_json(amount), "unit": unit, "of": literal_to_json(center)}]
         case syntax.Box(south, west, north, east):

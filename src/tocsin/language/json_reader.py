@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from tocsin.errors import BadValue, LanguageError, ParseError, did_you_mean, nearest, shown
@@ -13,6 +14,7 @@ from tocsin.language.bounds import (
     MAX_LIST,
     MAX_NAME,
     MAX_NODES,
+    at_least,
     check_name,
     check_size,
     check_string,
@@ -23,6 +25,7 @@ from tocsin.language.literals import check_coordinate, check_literal, read_decim
 from tocsin.language.syntax import (
     ALWAYS,
     NEVER,
+    PATTERN_OPERATORS,
     Box,
     Expression,
     Literal,
@@ -31,6 +34,7 @@ from tocsin.language.syntax import (
     Operand,
     Predicate,
     Subscription,
+    TextPatterns,
     Within,
     WordPattern,
 )
@@ -167,6 +171,8 @@ class JsonReader:
         if "not" in tree:
             found = self.record(tree, path, required=("not",), what="a negation")
             return syntax.Not(self.node(found["not"], _under(path, "not"), depth + 1))
+        if "at_least" in tree:
+            return self._at_least(tree, path, depth)
         if "compare" in tree:
             return self._constraint(tree, path, depth)
         if "operator" in tree:
@@ -187,6 +193,19 @@ class JsonReader:
         if len(parts) == 1:
             return parts[0]
         return syntax.And(tuple(parts)) if key == "and" else syntax.Or(tuple(parts))
+
+    def _at_least(self, tree: Any, path: str, depth: int) -> Node:
+        found = self.record(tree, path, required=("at_least", "of"), what="at least so many")
+        count, within = found["at_least"], _under(path, "of")
+        if not isinstance(count, int) or isinstance(count, bool):
+            wrong(_under(path, "at_least"), f"expected a whole number, not {_shown(count)}")
+        parts = tuple(
+            self.node(part, f"{within}[{at}]", depth + 2)
+            for at, part in enumerate(self.array(found["of"], within, "of"))
+        )
+        node = self._placed(path, partial(at_least, count), parts)
+        self._nodes += len(node.parts) if isinstance(node, syntax.Or) else 0
+        return node
 
     def _constraint(self, tree: Any, path: str, depth: int) -> Node:
         found = self.record(tree, path, required=("compare",), what="a comparison")
@@ -232,7 +251,24 @@ class JsonReader:
         if op is Op.CONTAINS and isinstance(tree, Mapping) and "words" in tree:
             found = self.record(tree, path, required=("words",), what="a word pattern")
             return self.pattern(found["words"], _under(path, "words"))
+        if op in PATTERN_OPERATORS and isinstance(tree, Mapping):
+            return self._patterns(tree, path)
         return self.literal(tree, path)
+
+    def _patterns(self, tree: Any, path: str) -> TextPatterns:
+        every = "all" in tree
+        key = "all" if every else "any"
+        found = self.record(tree, path, required=(key,), optional=("ignoring_case",), what="a list of patterns")
+        texts = [
+            self.literal(text, f"{_under(path, key)}[{at}]")
+            for at, text in enumerate(self.array(found[key], _under(path, key), "a list of patterns"))
+        ]
+        folded = found.get("ignoring_case", False)
+        if not texts or not all(isinstance(text, str) for text in texts):
+            wrong(_under(path, key), "a list of patterns has texts, and at least one")
+        if not isinstance(folded, bool):
+            wrong(_under(path, "ignoring_case"), f"expected true or false, not {_shown(folded)}")
+        return TextPatterns(tuple(texts), every, folded)  # type: ignore[arg-type]
 
     def _within(self, tree: Any, path: str) -> Within:
         found = self.record(tree, path, required=("amount", "unit", "of"), what="the operand of `within`")

@@ -5,11 +5,12 @@ Used by bind.py, once the operator is known to be one that the attribute has.
 Which operators an attribute has: those that its domain offers, and those that follow from them.
 
 `in` follows from `=`, `between` from `>=` and `<=`, the three `contains` on attributes with several values from `=`;
-`is present` and `is absent` are always there. Used by bind.py; operands are checked in operands.py.
+`ends with`, `contains text`, `matches` and `in network` from `like`; `is present` and `is absent` are always there. Used by bind.py; operands are checked in operands.py.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
@@ -19,12 +20,24 @@ from tocsin.errors import BadValue, BindError, Span
 from tocsin.language import syntax
 from tocsin.language.bounds import MAX_GAP
 from tocsin.language.literals import check_literal, render_literal
-from tocsin.language.syntax import Box, Literal, Op, Operand, Predicate, Within, WordPattern, Words
-from tocsin.language.text_patterns import words
+from tocsin.language.syntax import (
+    PATTERN_OPERATORS,
+    Box,
+    Literal,
+    Op,
+    Operand,
+    Predicate,
+    TextPatterns,
+    Within,
+    WordPattern,
+    Words,
+)
+from tocsin.language.text_patterns import words, wrong_like, wrong_network, wrong_regex
 from tocsin.language.units import METRES, SECONDS
 from tocsin.schema import Domain, Key, NumericDomain, PointDomain, TextDomain, ViewAttribute
 
 CONTAINING = frozenset({Op.CONTAINS, Op.CONTAINS_ANY, Op.CONTAINS_ALL})
+_FROM_LIKE = frozenset({Op.ENDS_WITH, Op.CONTAINS_TEXT, Op.MATCHES, Op.IN_NETWORK})
 _ALWAYS = frozenset({Op.PRESENT, Op.ABSENT})
 KINDS = {"time": "a time", "point": "a point"}  # how an attribute's kind is said where an adjective would not do
 
@@ -43,6 +56,8 @@ def _has(attribute: ViewAttribute, op: Op) -> bool:
         return "contains" in offered if attribute.domain.kind == "text" else members
     if op is Op.IN:
         return "=" in offered or (attribute.multiple and "contains" in offered)
+    if op in _FROM_LIKE:
+        return "like" in offered
     if op is Op.BETWEEN:
         return {">=", "<="} <= offered
     return op.value in offered
@@ -70,6 +85,7 @@ def _refusal(predicate: Predicate, attribute: ViewAttribute) -> str:
 # Operands.
 
 
+_STAR = re.compile(r"\w\*|\*\w")
 _AMOUNT = NumericDomain(name="amount")
 _EXAMPLES = {
     "numeric": ("a number", "100"),
@@ -80,7 +96,7 @@ _EXAMPLES = {
 }
 _PATTERNS = (Words, syntax.WordAnd, syntax.WordOr, syntax.WordNot)
 # Operators for which a text longer than any in the domain still makes sense.
-_LOOSE = frozenset({Op.LT, Op.LE, Op.GT, Op.GE, Op.BETWEEN, Op.CONTAINS, Op.CONTAINS_ANY, Op.CONTAINS_ALL, Op.LIKE})
+_LOOSE = frozenset({Op.LT, Op.LE, Op.GT, Op.GE, Op.BETWEEN, Op.CONTAINS, Op.CONTAINS_ANY, Op.CONTAINS_ALL})
 
 
 def canonical_operand(predicate: Predicate, attribute: ViewAttribute) -> Operand:
@@ -139,6 +155,31 @@ class _Operand:
             return self.pattern(self.raw) if is_text else self.admit(self._only_word(self.raw))
         return self.with_words(self.raw) if is_text else self.admit(self.raw)
 
+    def patterns(self) -> Operand:
+        """The operand of an operator of patterns: a text; several, or one without regard to case, as TextPatterns."""
+        raw = self.raw
+        if not isinstance(raw, TextPatterns):
+            return self._pattern_text(raw)
+        if not raw.texts:
+            raise self.wrong(f"`{self.op.value}` takes a list of at least one text")
+        texts = tuple(dict.fromkeys(map(self._pattern_text, raw.texts)))
+        if len(texts) == 1 and not raw.ignoring_case:
+            return texts[0]
+        return TextPatterns(texts, raw.every and len(texts) > 1, raw.ignoring_case)
+
+    def _pattern_text(self, raw: object) -> str:
+        text = cast("str", self.admit(raw))
+        wrong = None
+        if self.op is Op.LIKE:
+            wrong = wrong_like(text)
+        elif self.op is Op.MATCHES:
+            wrong = wrong_regex(text)
+        elif self.op is Op.IN_NETWORK:
+            wrong = wrong_network(text)
+        if wrong is not None:
+            raise self.wrong(wrong)
+        return text
+
     def within(self) -> Operand:
         raw = self.raw
         if not isinstance(raw, Within):
@@ -176,7 +217,11 @@ class _Operand:
         try:
             if isinstance(self.domain, NumericDomain):
                 return self.domain.admit_operand(literal)
-            if isinstance(self.domain, TextDomain) and self.op in _LOOSE and isinstance(literal, str):
+            if (
+                isinstance(self.domain, TextDomain)
+                and (self.op in _LOOSE or self.op in PATTERN_OPERATORS)
+                and isinstance(literal, str)
+            ):
                 return literal
             return self.domain.admit(literal)
         except BadValue as error:
@@ -211,6 +256,11 @@ class _Operand:
     def with_words(self, raw: object) -> str:
         """Return the text, which must have a word."""
         text = self.admit(raw)
+        if _STAR.search(cast("str", text)):
+            raise self.wrong(
+                f"{shown_literal(text)} asks for whole words, and a * means nothing in them; for a part of a text write "
+                f"{self.name} contains text '…', starts with '…' or like '%…%'"
+            )
         if not words(cast("str", text)):
             raise self.wrong(f"{shown_literal(text)} has no word to look for; words are made of letters and digits")
         return cast("str", text)
@@ -231,11 +281,9 @@ class _Operand:
                 return bound[0] if len(bound) == 1 else type(pattern)(bound)
 
     def _word(self, text: str) -> str:
-        found = words(text)
+        found = words(self.with_words(text))
         if len(found) == 1:
             return found[0]
-        if not found:
-            raise self.wrong(f"{shown_literal(text)} has no word to look for; words are made of letters and digits")
         phrase = " near[0..0] ".join(render_literal(word) for word in found[:8])
         raise self.wrong(f"{shown_literal(text)} is {len(found)} words; in a word pattern, write: {phrase}")
 
@@ -255,6 +303,7 @@ _CANONICAL: dict[Op, Callable[[_Operand], Operand]] = {
     Op.CONTAINS_ANY: _Operand.words,
     Op.CONTAINS_ALL: _Operand.words,
     Op.WITHIN: _Operand.within,
+    **dict.fromkeys(PATTERN_OPERATORS, _Operand.patterns),
     Op.IN_BOX: _Operand.box,
 }
 

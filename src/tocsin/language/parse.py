@@ -115,7 +115,8 @@ def _grammar() -> lark.Lark:
 
 _VALUES = frozenset({"STRING", "NUMBER", "NAME", "LPAR", "TIME", "VARIABLE", "CASE", "TRUE", "FALSE", "MINUS", "PLUS"})
 _OPERATORS = frozenset(
-    ("COMPARE", "IN", "BETWEEN", "CONTAINS", "CONTAINS_ANY", "CONTAINS_ALL", "KIND_OF", "STARTS_WITH", "LIKE")
+    ("COMPARE", "IN", "BETWEEN", "CONTAINS", "CONTAINS_ANY", "CONTAINS_ALL", "KIND_OF")
+    + ("STARTS_WITH", "ENDS_WITH", "CONTAINS_TEXT", "LIKE", "MATCHES", "IN_NETWORK", "IGNORING_CASE")
     + ("WITHIN", "IN_BOX", "PRESENCE")
 )
 _ARITHMETIC = frozenset({"PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "NEAR"})
@@ -140,6 +141,12 @@ _SAID = {
     "TYPE": "an event type",
     "$END": "the end",
 }
+_ALMOST = {
+    "startswith": "starts with", "endswith": "ends with", "ends": "ends with", "starts": "starts with",
+    "has": "contains text 'part' or contains 'word'", "text": "contains text 'part'", "regex": "matches '…'",
+    "regexp": "matches '…'", "rlike": "matches '…'", "ilike": "like '…' ignoring case",
+    "startswithcis": "starts with '…' ignoring case", "substring": "contains text '…'", "match": "matches '…'",
+}  # fmt: skip
 _COMPARING = frozenset({"EQUALS", *_OPERATORS})
 
 
@@ -188,7 +195,7 @@ def _hint(found: Token, before: Token | None, accepted: set[str]) -> str | None:
     if found.type in _COMPARING and "AND" in accepted and before is not None:
         return "comparisons do not chain; write: 1 < price and price < 5"
     if found.type == "IS":
-        return "write: is present, or: is absent"
+        return "write: is present, is absent, or is not …"
     if found.type == "TYPE" and before is not None and before.type == "TYPE":
         return "put a comma between event types"
     if found.type == "WHERE":
@@ -203,6 +210,10 @@ def _hint(found: Token, before: Token | None, accepted: set[str]) -> str | None:
         return "in takes a list in parentheses: brand in ('mini', 'cooper')"
     if before is not None and before.type in ("CONTAINS_ANY", "CONTAINS_ALL"):
         return f"{before.text} takes a list in parentheses: {before.text} ('oak', 'walnut')"
+    if found.type == "COMMA" and before is not None and before.type == "STRING" and "RPAR" in accepted:
+        return "several patterns need any or all before them: like any ('a%', 'b%')"
+    if found.type in ("NAME", "TYPE") and before is not None and found.text.lower() in _ALMOST:
+        return f"write: {_ALMOST[found.text.lower()]}"
     if found.type == "TYPE" or (found.type == "NAME" and before is not None and before.type == "NAME"):
         return "expected an operator such as =, <, in, contains, or a comma between event types before where"
     return None

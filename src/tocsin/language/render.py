@@ -98,6 +98,10 @@ def _operand(predicate: Predicate) -> str:
     match predicate.operand:
         case syntax.Words() | syntax.WordAnd() | syntax.WordOr() | syntax.WordNot() as pattern:
             return f"({_pattern(pattern)})"
+        case syntax.TextPatterns(texts, every, ignoring_case):
+            listed = f"{'all' if every else 'any'} ({', '.join(map(render_string, texts))})"
+            single = render_string(texts[0]) if len(texts) == 1 and not every and ignoring_case else listed
+            return f"{single} ignoring case" if ignoring_case else single
         case syntax.Within(amount, unit, center):
             return f"{render_number(amount)} {unit} of {render_literal(center)}"
         case syntax.Box(south, west, north, east):

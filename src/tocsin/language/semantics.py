@@ -6,7 +6,8 @@ and is tested against it. It is written to be read, not to be fast.
 Conditions
   - An event binds each of its attributes to a non-empty set of values.
   - A predicate holds only if its attribute is bound. `!=` asks that no value equals; every other operator asks that
-    some value satisfies. `is present` and `is absent` ask about binding itself.
+    some value satisfies. `is present` and `is absent` ask about binding itself. Of `all (…)` patterns each is satisfied by
+    some value.
   - A comparison of two formulas holds only if both have a value; one side that has none makes it false, also where the
     other fails. A formula has none where something that it mentions is
     absent, or has several values, and where no branch of a case holds and there is no else.
@@ -76,13 +77,14 @@ from tocsin.language.syntax import (
     OperatorCall,
     Or,
     Predicate,
+    TextPatterns,
     Variable,
     Within,
     names_of,
 )
-from tocsin.language.text_patterns import is_like, satisfies, words
+from tocsin.language.text_patterns import in_network, is_like, matches, satisfies, words
 from tocsin.language.units import METRES, MICROSECONDS, distance_metres, in_box
-from tocsin.schema import Domain, EnumeratedDomain, Event, HierarchicalDomain, Number, TimeDomain, Value
+from tocsin.schema import Domain, EnumeratedDomain, Event, HierarchicalDomain, Number, TextDomain, TimeDomain, Value
 from tocsin.schema.domain import LARGEST_INTEGER, is_reasonable
 
 Row = Mapping[str, tuple[Value, ...]]  # name -> values; a name that is not there is absent
@@ -375,6 +377,9 @@ def predicate_holds(predicate: Predicate, values: tuple[Value, ...] | None, *, n
         satisfied = not any(_equal(domain, value, predicate.operand) for value in values)
     elif predicate.op is Op.CONTAINS_ALL:  # each member, not all in the same value
         satisfied = all(any(_contains(domain, value, member) for value in values) for member in predicate.operand)  # type: ignore[union-attr]
+    elif isinstance(predicate.operand, TextPatterns) and predicate.operand.every:  # each, not all by the same value
+        each = [replace(predicate.operand, texts=(text,), every=False) for text in predicate.operand.texts]
+        satisfied = all(any(value_satisfies(domain, predicate.op, value, one) for value in values) for one in each)
     else:
         satisfied = any(value_satisfies(domain, predicate.op, value, predicate.operand) for value in values)
     return satisfied != negated
@@ -560,12 +565,31 @@ def _within(domain: Domain, value: Value, operand: Within) -> bool:
     return distance_metres(value, operand.center) <= float(operand.amount) * METRES[operand.unit]  # type: ignore[arg-type]
 
 
-def _starts_with(domain: Domain, value: Value, operand: Any) -> bool:
-    return str(domain.key(value)).startswith(str(domain.key(operand)))
+def _patterned(test: Callable[[str, str], bool]) -> Callable[[Domain, Value, Any], bool]:
+    """Return the test of a text by one of several patterns, in the form in which the domain, or the predicate, compares."""
+
+    def holds_for(domain: Domain, value: Value, operand: Any) -> bool:
+        if not isinstance(operand, TextPatterns):
+            return test(str(domain.key(value)), str(domain.key(operand)))
+        text, patterns = str(domain.key(value)), [str(domain.key(each)) for each in operand.texts]
+        if operand.ignoring_case:
+            text, patterns = text.casefold(), [each.casefold() for each in patterns]
+        return any(test(text, pattern) for pattern in patterns)
+
+    return holds_for
 
 
-def _like(domain: Domain, value: Value, operand: Any) -> bool:
-    return is_like(domain.key(value), domain.key(operand))  # type: ignore[arg-type]
+def _matches(domain: Domain, value: Value, operand: Any) -> bool:
+    folded = isinstance(domain, TextDomain) and domain.case == "folded"
+    if not isinstance(operand, TextPatterns):
+        return matches(str(value), operand, ignoring_case=folded)
+    ignoring_case = folded or operand.ignoring_case
+    return any(matches(str(value), text, ignoring_case=ignoring_case) for text in operand.texts)
+
+
+def _in_network(_: Domain, value: Value, operand: Any) -> bool:
+    texts = operand.texts if isinstance(operand, TextPatterns) else (operand,)
+    return any(in_network(str(value), text) for text in texts)
 
 
 _TESTS: dict[Op, Callable[[Domain, Value, Any], bool]] = {
@@ -581,8 +605,12 @@ _TESTS: dict[Op, Callable[[Domain, Value, Any], bool]] = {
     Op.CONTAINS: _contains,
     Op.CONTAINS_ANY: lambda domain, value, operand: any(_contains(domain, value, member) for member in operand),
     Op.KIND_OF: _less_or_equal,
-    Op.STARTS_WITH: _starts_with,
-    Op.LIKE: _like,
+    Op.STARTS_WITH: _patterned(str.startswith),
+    Op.ENDS_WITH: _patterned(str.endswith),
+    Op.CONTAINS_TEXT: _patterned(str.__contains__),
+    Op.LIKE: _patterned(is_like),
+    Op.MATCHES: _matches,
+    Op.IN_NETWORK: _in_network,
     Op.WITHIN: _within,
     Op.IN_BOX: lambda _, value, operand: in_box(value, operand),  # type: ignore[arg-type]
 }

@@ -45,7 +45,11 @@ class Op(StrEnum):
     CONTAINS_ALL = "contains all"
     KIND_OF = "kind of"
     STARTS_WITH = "starts with"
+    ENDS_WITH = "ends with"
+    CONTAINS_TEXT = "contains text"
     LIKE = "like"
+    MATCHES = "matches"
+    IN_NETWORK = "in network"
     WITHIN = "within"
     IN_BOX = "in box"
     PRESENT = "is present"
@@ -109,7 +113,21 @@ class Box:
     east: float
 
 
-Operand = Literal | tuple[Literal, ...] | WordPattern | Within | Box | None
+@dataclass(frozen=True, slots=True)
+class TextPatterns:
+    """Several patterns, or one without regard to case: `like any ('a%', 'b%')`, `ends with '.exe' ignoring case`.
+
+    One of them is enough, or with `every` all are needed.
+    """
+
+    texts: tuple[str, ...]
+    every: bool = False
+    ignoring_case: bool = False
+
+
+PATTERN_OPERATORS = frozenset({Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS_TEXT, Op.LIKE, Op.MATCHES, Op.IN_NETWORK})
+
+Operand = Literal | tuple[Literal, ...] | WordPattern | TextPatterns | Within | Box | None
 
 
 # --- boolean expressions ----------------------------------------------------------------------------------------------
@@ -120,8 +138,8 @@ class Predicate:
     """attribute, operator, operand.
 
     The operand is a literal; for `in`, `contains any` and `contains all` a tuple of literals; for `between` a pair;
-    for `contains` a literal or a word pattern; for `within` a Within, for `in box` a Box; for `is present` and
-    `is absent` None.
+    for `contains` a literal or a word pattern; for the operators of patterns a text or TextPatterns; for `within` a Within,
+    for `in box` a Box; for `is present` and `is absent` None.
     """
 
     attribute: str

@@ -11,7 +11,7 @@ import re
 from typing import NamedTuple
 
 from tocsin.errors import ParseError, Span, TooLarge
-from tocsin.language.bounds import MAX_DEPTH, MAX_LIST, MAX_NESTING, MAX_TEXT, MAX_TOKENS
+from tocsin.language.bounds import ANY_ATTRIBUTE, MAX_DEPTH, MAX_LIST, MAX_NESTING, MAX_TEXT, MAX_TOKENS
 
 RESERVED = frozenset(
     ("and", "or", "not", "in", "between", "contains", "like", "is", "where", "with")
@@ -42,11 +42,19 @@ _SCAN = re.compile(
     | (?P<QUOTED> {_QUOTED} )
     | (?P<NEAR> (?i:near) \s* \[ \s* [0-9]+ \s* \.\. \s* [0-9]+ \s* \] )
     | (?P<STARTS_WITH> (?i:starts \s+ with) \b )
+    | (?P<ENDS_WITH> (?i:ends \s+ with) \b )
+    | (?P<CONTAINS_TEXT> (?i:contains \s+ text) (?= \s* ' | \s+ (?i:any|all) \s* \( ) )
+    | (?P<MATCHES> (?i:matches) (?= \s* ' | \s+ (?i:any|all) \s* \( ) )
+    | (?P<IGNORING_CASE> (?i:ignoring \s+ case) \b )
     | (?P<KIND_OF> (?i:kind \s+ of) \b )
     | (?P<CONTAINS_ANY> (?i:contains \s+ any) \b )
     | (?P<CONTAINS_ALL> (?i:contains \s+ all) \b )
+    | (?P<IN_NETWORK> (?i:in \s+ network) (?= \s* ' | \s+ (?i:any|all) \s* \( ) )
     | (?P<IN_BOX> (?i:in \s+ box) \b )
     | (?P<PRESENCE> (?i:is \s+ (?: not \s+ )? (?: present | absent | null )) \b )
+    | (?P<IS_NOT> (?i:is \s+ not) \b )
+    | (?P<AT_LEAST> (?i:at \s+ least) (?= \s+ [0-9]+ \s+ (?i:of) \s* \( ) )
+    | (?P<ANY_ATTRIBUTE> (?i:any \s+ attribute) \b )
     | (?P<WITHIN> (?i:within) (?= \s+ (?: [0-9.] | (?i:decimal) \s* ') ) )
     | (?P<NAME> {_NAME} )
     | (?P<EQUALS> ==? (?![<>]) )
@@ -60,7 +68,8 @@ _BARE = re.compile(_NAME)
 # A list of plain values, which may be long, is one token: the grammar's parser would take a second for 10,000 values.
 _LIST = re.compile(rf"\s*+ (?P<list> \( \s*+ {_VALUE} (?: \s*+ , \s*+ {_VALUE} )*+ \s*+ \) )", re.VERBOSE)
 _LISTED = re.compile(_VALUE, re.VERBOSE)
-_LISTING = frozenset({"IN", "CONTAINS_ANY", "CONTAINS_ALL"})
+_LISTING = frozenset({"IN", "CONTAINS_ANY", "CONTAINS_ALL", "QUANTIFIER"})
+_PATTERNS = frozenset({"STARTS_WITH", "ENDS_WITH", "CONTAINS_TEXT", "LIKE", "MATCHES", "IN_NETWORK"})
 _SIGNS = {
     "(": "LPAR",
     ")": "RPAR",
@@ -90,7 +99,7 @@ class Token(NamedTuple):
 
 def is_bare_name(name: str) -> bool:
     """Return whether the name can be written without quotes, anywhere: `starts` could stand before `with`."""
-    return _BARE.fullmatch(name) is not None and name.lower() not in RESERVED and name.lower() != "starts"
+    return _BARE.fullmatch(name) is not None and name.lower() not in RESERVED | {"starts", "ends"}
 
 
 def unquoted(name: str) -> str:
@@ -127,6 +136,8 @@ def scan(text: str) -> list[Token]:
             kind = "NUMBER"
         elif kind == "QUOTED":
             kind = "NAME"
+        elif kind == "ANY_ATTRIBUTE":
+            kind, word = "NAME", f'"{ANY_ATTRIBUTE}"'
         token = Token(kind, word, start, at)
         tokens.append(token)
         before = kind
@@ -190,9 +201,11 @@ class _Size:
 def _word_type(word: str, before: str) -> str:
     if word in RESERVED:
         return word.upper()
+    if before in _PATTERNS and word in ("any", "all"):
+        return "QUANTIFIER"
     if before == "NUMBER" and word in UNITS:
         return "UNIT"
-    if before == "UNIT" and word == "of":
+    if before in ("UNIT", "NUMBER") and word == "of":
         return "OF"
     return "NAME"
 

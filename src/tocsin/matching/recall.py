@@ -17,8 +17,9 @@ from tocsin.index.explain import table_of
 from tocsin.language.bind import BoundSubscription, bind_condition
 from tocsin.language.documents import node_from_json
 from tocsin.language.syntax import And, Box, Node, Not, Op, Or, Predicate, Subscription
+from tocsin.language.text_patterns import predicate_of_key
 from tocsin.operators.questions import trusted_scope
-from tocsin.schema import BooleanDomain, EnumeratedDomain, HierarchicalDomain, TimeDomain
+from tocsin.schema import EVENT_TYPE, BooleanDomain, EnumeratedDomain, HierarchicalDomain, TimeDomain
 
 if TYPE_CHECKING:
     from tocsin.index.segment import Segment
@@ -35,7 +36,7 @@ def recalled(segment: Segment, number: int, schema: Schema, operators: Operators
     rows[segment.rows_of(number)] = True
     table = table_of(segment, rows)
     scope = trusted_scope(schema, operators)
-    parts = [_conjunction(table, at) for at in range(len(table))]
+    parts = list(dict.fromkeys(_conjunction(table, at) for at in range(len(table))))
     where = bind_condition(parts[0] if len(parts) == 1 else Or(tuple(parts)), scope).root
     return BoundSubscription(Subscription((), where), schema.view(), properties=segment.properties_of(number))
 
@@ -43,9 +44,13 @@ def recalled(segment: Segment, number: int, schema: Schema, operators: Operators
 def _conjunction(table: ConjunctionTable, at: int) -> Node:
     nodes: list[Node] = []
     places: dict[str, dict[str, tuple[float, float]]] = {}  # attribute -> coordinate -> interval
-    for p in range(int(table.offset[at]), int(table.offset[at + 1])):
+    predicates = range(int(table.offset[at]), int(table.offset[at + 1]))
+    whole = any(table.kind[p] == PredicateKind.CHECK and table.checks[table.low[p]].whole for p in predicates)
+    for p in predicates:
         column, kind = table.columns[table.column[p]], PredicateKind(int(table.kind[p]))
         low, high = int(table.low[p]), int(table.high[p])
+        if whole and kind is not PredicateKind.CHECK and column.attribute != EVENT_TYPE:
+            continue  # it follows from the whole condition
         if kind is PredicateKind.CHECK:
             nodes.append(node_from_json(msgspec.json.decode(table.checks[low].expression)))
         elif kind is PredicateKind.PRESENT or kind is PredicateKind.ABSENT:
@@ -85,6 +90,8 @@ def _interval(column: Column, low: int, high: int) -> Node:
     name, domain = column.attribute, column.domain
     if column.derivation == "words":
         return Predicate(name, Op.CONTAINS, _key(column, low))
+    if column.derivation == "patterns":
+        return predicate_of_key(name, _key(column, low))
     if isinstance(domain, EnumeratedDomain | HierarchicalDomain | BooleanDomain):
         values: tuple[Any, ...] = (False, True) if isinstance(domain, BooleanDomain) else domain.values
         first = 0 if low == 0 else _key(column, low) if low % 2 else _key(column, low - 1) + 1

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tocsin.index.coder import Coder
 from tocsin.index.key_column import KeyColumn, keys_of
+from tocsin.index.patterns import PatternTexts
 from tocsin.language.formula_columns import ValueColumn
 from tocsin.language.formula_vector import compute_column
 from tocsin.language.offer import ComputedAttribute
@@ -59,7 +60,7 @@ class CodedValues:
     """Values in one column of the tier's codes: `values` are codes, or numbers of lists; see scan_kernel.Given."""
 
     def __init__(self, coder: Coder, column: ValueColumn) -> None:
-        self.is_list = coder.column.derivation == "words"
+        self.is_list = coder.column.derivation in ("words", "patterns")
         self.offset, self.codes = np.zeros(1, np.int64), np.zeros(0, np.int32)
         if column.absent.all():
             self.values = np.full(len(column), k.ABSENT, np.int32)
@@ -73,6 +74,10 @@ class CodedValues:
             self.values[column.failed != 0] = k.UNKNOWN
 
     def _list_words(self, coder: Coder, column: ValueColumn) -> None:
+        if coder.patterns is not None:
+            found = coder.patterns.coded(PatternTexts.of_values([(member,) for member in _members(column)]))
+            self.offset, self.codes = found.offset, found.codes
+            return
         listed = [
             sorted({coder.code_of(key) for key in keys_of(column.domain, "words", member)} - {0})
             for member in _members(column)

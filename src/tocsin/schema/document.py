@@ -22,6 +22,7 @@
     event = "car"
     subscriber = "buyer"
 
+Events of the types in a list `open` may have attributes that no one declared; these are passed over: open = ["car"].
 A hierarchy is a mapping from each value to what lies below it; a list where nothing lies below those.
 Read and written by files.py; an error names its place in the document, such as `event_types.car.price`.
 """
@@ -31,11 +32,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from tocsin.errors import BadDefinition, SchemaError, did_you_mean, nearest, repeated, shown
+from tocsin.errors import BadDefinition, SchemaError, UnknownEventType, did_you_mean, nearest, repeated, shown
 from tocsin.schema.domain import BooleanDomain, Domain, NumericDomain, PointDomain, TextDomain, TimeDomain
 from tocsin.schema.event_type import EventType, TypeAttribute, Union
 from tocsin.schema.finite_domains import EnumeratedDomain, HierarchicalDomain
@@ -55,7 +57,7 @@ DOMAIN_KINDS: dict[str, type[Domain]] = {
         PointDomain,
     )
 }
-_SECTIONS = ("version", "domains", "attributes", "event_types", "unions")
+_SECTIONS = ("version", "domains", "attributes", "event_types", "open", "unions")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -73,6 +75,8 @@ def to_document(schema: Schema) -> Document:
             for name, event_type in schema.event_types.items()
         },
     }
+    if names := [name for name, event_type in schema.event_types.items() if event_type.is_open]:
+        document["open"] = names
     if schema.unions:
         document["unions"] = {
             name: {"event": union.event, "subscriber": union.subscriber} for name, union in schema.unions.items()
@@ -125,6 +129,8 @@ def from_document(document: object) -> Schema:
     event_types = {
         name: _event_type(name, spec, attributes) for name, spec in _section(sections, "event_types").items()
     }
+    for name in _open(sections.get("open", []), event_types):
+        event_types[name] = replace(event_types[name], is_open=True)
     try:
         return Schema(domains, attributes, event_types, version, _unions(sections))
     except BadDefinition:
@@ -187,6 +193,16 @@ def _event_type(name: str, spec: object, attributes: Mapping[str, object]) -> Ev
             raise BadDefinition(f"{at}: there is no attribute {attribute!r}{hint}")
         entries.append(_type_attribute(attribute, words, at))
     return EventType(name, tuple(entries))
+
+
+def _open(names: object, event_types: Mapping[str, EventType]) -> list[str]:
+    """Return the names of the open event types."""
+    if not isinstance(names, list):
+        raise BadDefinition(f"open: {shown(names)} is not a list of event types")
+    for name in names:
+        if name not in event_types:
+            raise BadDefinition(f"open: {UnknownEventType(str(name), event_types)}")
+    return names
 
 
 def _unions(sections: Mapping[str, object]) -> dict[str, Union]:

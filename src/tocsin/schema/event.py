@@ -71,7 +71,7 @@ def admit_thoroughly(schema: Schema, raw: object) -> Event:
         entry = view.attributes.get(name) if view else None
         if entry is not None:
             values[name] = _admit_values(entry, raws, violations)
-        elif view is not None:
+        elif view is not None and not view.is_open:
             violations.append(_unknown_attribute(schema, view, name, hint=len(violations) < MOST_SHOWN))
     violations.extend(
         Violation("missing mandatory attribute", name, f"the mandatory attribute {name!r} is missing")
@@ -186,6 +186,7 @@ class PlainAdmission:
         self.types = (event_type,)
         self.takers = {name: taker(entry.domain) for name, entry in view.attributes.items() if name != EVENT_TYPE}
         self.mandatory = frozenset(view.mandatory) - {EVENT_TYPE}
+        self.passed_over = (str, int, float, bool) if view.is_open else ()  # what has no attributes inside
 
     def admit(self, raw: dict[str, Any]) -> dict[str, tuple[Value, ...]] | None:
         """Return the event's values, or None where it needs a closer look."""
@@ -195,6 +196,8 @@ class PlainAdmission:
             if name == EVENT_TYPE:
                 continue
             take = takers.get(name)
+            if take is None and isinstance(given, self.passed_over):
+                continue
             if take is None or (value := take(given)) is None:
                 return None
             values[name] = (value,)

@@ -36,10 +36,14 @@ class TypeAttribute:
 
 @dataclass(frozen=True, slots=True)
 class EventType:
-    """A named set of attributes, each mandatory or optional, unique or multiple."""
+    """A named set of attributes, each mandatory or optional, unique or multiple.
+
+    Events of an open type may have other attributes, which are passed over; those of others are refused for them.
+    """
 
     name: str
     attributes: tuple[TypeAttribute, ...]
+    is_open: bool = False
 
     def __post_init__(self) -> None:
         if twice := repeated(entry.attribute for entry in self.attributes):
@@ -66,10 +70,11 @@ class ViewAttribute:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The merged attributes of several event types: mandatory wins over optional, multiple over unique."""
+    """The merged attributes of several event types: mandatory wins over optional, multiple over unique, open over closed."""
 
     event_types: frozenset[str]
     attributes: Mapping[str, ViewAttribute]
+    is_open: bool = False
 
     def __getitem__(self, attribute: str) -> ViewAttribute:
         try:

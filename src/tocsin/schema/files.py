@@ -32,6 +32,8 @@ _WIDTH = 110
 def to_toml(document: Document) -> str:
     """Return the document as TOML."""
     parts = [f"version = {document['version']}"]
+    if "open" in document:
+        parts.append(_line("open", document["open"]))
     for name, domain in document["domains"].items():
         parts.append(_domain(f"domains.{key(name)}", domain))
     for section, table in (("attributes", document["attributes"]), *_types(document)):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -65,9 +65,12 @@ def infer(
     enumerate_up_to: int = 0,
     integers: bool = False,
     mandatory: bool = True,
+    closed: bool = True,
 ) -> Schema:
     """Return a schema that admits all the samples; raises BadDefinition where there is none, and says why."""
-    proposal = propose(make, events, enumerate_up_to=enumerate_up_to, integers=integers, mandatory=mandatory)
+    proposal = propose(
+        make, events, enumerate_up_to=enumerate_up_to, integers=integers, mandatory=mandatory, closed=closed
+    )
     if proposal.rejected:
         position, error = proposal.rejected[0]
         reasons = [*proposal.notes, f"sample {position + 1}: {error}"]
@@ -82,11 +85,13 @@ def propose(
     enumerate_up_to: int = 0,
     integers: bool = False,
     mandatory: bool = True,
+    closed: bool = True,
 ) -> Proposal:
     """Return a schema for the samples, with what it leaves out.
 
     enumerate_up_to: propose a list of values for strings with at most so many distinct ones, each seen often enough.
     integers: propose whole numbers where all samples are whole. mandatory: what all samples of a type bind is mandatory.
+    closed: events with other attributes are refused.
     """
     raws, points = _with_points(events)
     samples = [_Sample.of(raw, points) for raw in raws]
@@ -101,7 +106,10 @@ def propose(
         domains[domain.name] = domain
         domain_of[name] = domain.name
     notes += [f"{name} never has a value, so it is left out" for name in _never_bound(samples, attributes)]
-    types = _event_types(samples, notes, mandatory=mandatory)
+    types = {
+        name: replace(each, is_open=not closed)
+        for name, each in _event_types(samples, notes, mandatory=mandatory).items()
+    }
     schema = make(domains, domain_of, types)
     return Proposal(schema, tuple(notes), tuple(_rejected(schema, samples)))
 

@@ -29,12 +29,12 @@ def json_schema(schema: Schema, event_types: Iterable[str] = ()) -> dict[str, An
         "title": f"Event: {', '.join(names)}",
         "type": "object",
         "properties": {EVENT_TYPE: _one_or_several({"enum": names}, at_least_one=True)},
-        "additionalProperties": False,
+        "additionalProperties": view.is_open,
     }
     for entry in view.attributes.values():
         if entry.name != EVENT_TYPE:
             path = _path(schema, entry.name)
-            _object_at(document, path[:-1])["properties"][path[-1]] = _attribute(entry)
+            _object_at(document, path[:-1], is_open=view.is_open)["properties"][path[-1]] = _attribute(entry)
     if len(schema.event_types) > 1:
         document["required"] = [EVENT_TYPE]
     rules = [rule for name in names if (rule := _mandatory_rule(schema, name))]
@@ -51,10 +51,10 @@ def _path(schema: Schema, name: str) -> list[str]:
     return [name] if not all(keys) or any(other in schema.attributes for other in above) else keys
 
 
-def _object_at(document: dict[str, Any], path: Iterable[str]) -> dict[str, Any]:
+def _object_at(document: dict[str, Any], path: Iterable[str], *, is_open: bool) -> dict[str, Any]:
     for key in path:
         document = document["properties"].setdefault(
-            key, {"type": ["object", "null"], "properties": {}, "additionalProperties": False}
+            key, {"type": ["object", "null"], "properties": {}, "additionalProperties": is_open}
         )
     return document
 

@@ -101,15 +101,15 @@ class Schema(Shown):
         if old.get(attribute) is not None:
             raise AttributeInType(event_type, attribute)
         new = TypeAttribute(attribute, mandatory=False, multiple=multiple)
-        extended = EventType(event_type, (*old.attributes, new))
+        extended = EventType(event_type, (*old.attributes, new), old.is_open)
         self._check_event_type(extended)
         return self._next(event_types={**self.event_types, event_type: extended})
 
-    def add_event_type(self, name: str, attributes: Iterable[TypeAttribute]) -> Schema:
+    def add_event_type(self, name: str, attributes: Iterable[TypeAttribute], *, is_open: bool = False) -> Schema:
         """Return the schema with a new event type (event schema creation rule)."""
         if name in self.event_types:
             raise DuplicateName("event type", name)
-        new = EventType(_checked_name("event type", name), tuple(attributes))
+        new = EventType(_checked_name("event type", name), tuple(attributes), is_open)
         self._check_event_type(new)
         return self._next(event_types={**self.event_types, name: new})
 
@@ -193,7 +193,7 @@ class Schema(Shown):
                     multiple=entry.multiple or (old is not None and old.multiple),
                     ever_multiple=entry.attribute in self.multiple_attributes,
                 )
-        return View(event_types, MappingProxyType(merged))
+        return View(event_types, MappingProxyType(merged), any(self.event_types[name].is_open for name in event_types))
 
     @functools.cached_property
     def multiple_attributes(self) -> frozenset[str]:
@@ -216,9 +216,12 @@ class Schema(Shown):
         enumerate_up_to: int = 0,
         integers: bool = False,
         mandatory: bool = True,
+        closed: bool = True,
     ) -> Schema:
         """Return a schema that admits all these JSON-like events; schema/infer.py says how."""
-        return infer(cls, events, enumerate_up_to=enumerate_up_to, integers=integers, mandatory=mandatory)
+        return infer(
+            cls, events, enumerate_up_to=enumerate_up_to, integers=integers, mandatory=mandatory, closed=closed
+        )
 
     @classmethod
     def propose(
@@ -228,9 +231,12 @@ class Schema(Shown):
         enumerate_up_to: int = 0,
         integers: bool = False,
         mandatory: bool = True,
+        closed: bool = True,
     ) -> Proposal:
         """Return a schema for these JSON-like events, with what it leaves out."""
-        return propose(cls, events, enumerate_up_to=enumerate_up_to, integers=integers, mandatory=mandatory)
+        return propose(
+            cls, events, enumerate_up_to=enumerate_up_to, integers=integers, mandatory=mandatory, closed=closed
+        )
 
     def admit(self, raw: Mapping[str, object]) -> Event:
         """Return the event that `raw` (JSON-like) describes; raises EventRejected with all its violations."""

@@ -255,6 +255,8 @@ def to_xml(schema: Schema) -> str:
         etree.SubElement(dom, "ATTR_DOM", name=name, type=domain_name)
     for event_type in schema.event_types.values():
         element = etree.SubElement(e, "E_TYPE", type=event_type.name)
+        if event_type.is_open:
+            element.set("open", "true")
         for entry in event_type.attributes:
             element.append(type_attribute_element(entry, schema.attributes[entry.attribute]))
     if schema.unions:
@@ -376,14 +378,14 @@ def _event_types(
 ) -> dict[str, EventType]:
     found: dict[str, EventType] = {}
     for element in _children(section, "E_TYPE"):
-        check_element(element, attributes={"type"}, children={"E_ATTR"})
+        check_element(element, attributes={"type", "open"}, children={"E_ATTR"})
         name = _required(element, "type")
         if name not in types:
             raise refuse(element, f"<ET> has no event type {name!r}{did_you_mean(nearest(name, types))}")
         if name in found:
             raise refuse(element, f"the event type {name!r} is described twice")
         entries = tuple(read_type_attribute(child, domain_of, by_oid) for child in elements(element))
-        found[name] = EventType(name, entries)
+        found[name] = EventType(name, entries, element.get("open", "false").strip() == "true")
     return found
 
 

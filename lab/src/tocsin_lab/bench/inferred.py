@@ -39,7 +39,12 @@ def _predicates(line: bytes, number: int) -> list[list[Any]]:
     if not line.strip():
         return []
     try:
-        found: list[list[Any]] = msgspec.json.decode(line)["predicates"]
+        document = msgspec.json.decode(line)
+        if "text" in document:  # what it mentions, events have
+            return []
+        found: list[list[Any]] = document["predicates"]
     except (msgspec.DecodeError, KeyError, TypeError):
-        raise ParseError(f"line {number}: without --schema, subscriptions must be in the bulk form") from None
+        raise ParseError(
+            f"line {number}: without --schema, subscriptions must be in the bulk form, or texts about what events have"
+        ) from None
     return found

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tocsin.compile.atoms import Among, Bound, Conjunction, Interval, limits_of
 from tocsin.compile.table import ConjunctionTable, Derivation, PredicateKind
-from tocsin.language.text_patterns import words
+from tocsin.language.text_patterns import is_like_key, words
 from tocsin.schema import EVENT_TYPE, Domain, Event, Schema
 from tocsin_lab.classic.labels import HIGHEST, LOWEST, Labels, SparseLabels, WholeLabels
 from tocsin_lab.classic.rows import (
@@ -62,6 +62,9 @@ class ClassicColumn:
                 return [self.domain.key(value)]
             case "words":
                 return words(value)
+            case "patterns":
+                known = self.labels.keys if isinstance(self.labels, SparseLabels) else []
+                return [key for key in known if is_like_key(value, key)]
             case "latitude":
                 return [value[0]]
             case _:
@@ -91,7 +94,7 @@ class Columns:
         found = self._numbers.setdefault((attribute, derivation), len(self._numbers))
         if found == len(self.columns):
             entry = self.schema.view()[attribute]
-            multiple = entry.ever_multiple or derivation == "words"
+            multiple = entry.ever_multiple or derivation in ("words", "patterns")
             self.columns.append(ClassicColumn(attribute, derivation, entry.domain, multiple=multiple))
         return found
 

@@ -57,6 +57,8 @@ class EventLayout:
         self.slots, self.simple = segment.scalar(Scalar.READ_SLOTS), segment.scalar(Scalar.SIMPLE_GROUPS)
         self.bytes = segment.scalar(Scalar.BYTE_GROUPS) if FILTERS_PAY else 0
         self.multiples = [(c, slot, at) for c, (_, slot, at, _) in enumerate(columns.tolist()) if at >= 0]
+        self._multiple_slots = np.array([slot + i for _, slot, _ in self.multiples for i in range(3)], np.int64)
+        self._multiple_order = np.argsort([position for _, _, position in self.multiples], kind="stable")
         self.group_of = np.full(len(columns), -1, np.int64)  # the simple group of each column
         self.group_of[segment.section(Section.GROUPS)[: 4 * self.simple : 4]] = np.arange(self.simple)
         groups = segment.section(Section.GROUPS).reshape(-1, 4)[: self.simple]
@@ -98,7 +100,31 @@ class EventLayout:
         """Return a batch of one event, none of whose columns is raw, as the kernels read it."""
         slots, simple = np.empty((1, self.slots), np.int32), np.empty((1, self.simple), np.uint16)
         _lay_out_one(batch.codes, self.column_of_slot, self.column_of_simple, self.first_atom, slots, simple)
-        return EventMatrix(slots, simple, *self._lay_out_multiples(batch, slots), _NO_BYTES)
+        return EventMatrix(slots, simple, *self._lay_out_multiples_of_one(batch, slots), _NO_BYTES)
+
+    def _lay_out_multiples_of_one(self, batch: CodedBatch, slots: Matrix) -> tuple[Int64s, npt.NDArray[np.int32]]:
+        """As _lay_out_multiples, for one event: with many columns, calls of NumPy would take most of its time."""
+        if not self.multiples:
+            return _NO_OFFSETS, _NO_CODES
+        ends: list[int] = []
+        parts: list[npt.NDArray[np.int32]] = [_NO_CODES]
+        written: list[int] = []
+        total = 0
+        for column, _, _ in self.multiples:
+            multiple = batch.multiples.get(column)
+            first, last = (0, 0) if multiple is None else multiple.offset.tolist()
+            ends += (total, total + last - first)
+            total += last - first
+            if multiple is None:
+                written += (-1, -1, 0)
+            elif first == last:
+                written += (-1, -1, int(multiple.present[0]))
+            else:
+                codes = multiple.codes[first:last]
+                parts.append(codes)
+                written += (int(codes[0]), int(codes[-1]), int(multiple.present[0]))
+        slots[0, self._multiple_slots] = written
+        return np.array(ends, np.int64).reshape(-1, 2)[self._multiple_order], np.concatenate(parts)
 
     def _lay_out_multiples(self, batch: CodedBatch, slots: Matrix) -> tuple[Int64s, npt.NDArray[np.int32]]:
         """Write the slots of multiple columns; return the offset and codes of an EventMatrix."""

@@ -39,6 +39,8 @@ from tocsin.index.layout import (
     Section,
 )
 from tocsin.index.open_segment import Int32s, Int64s, open_segment
+from tocsin.language.render import render
+from tocsin.language.text_patterns import predicate_of_key
 from tocsin.matching.columnar.events import EventLayout, Matrix
 from tocsin.matching.columnar.fill import code_holds
 from tocsin.schema import BooleanDomain, EnumeratedDomain, HierarchicalDomain, TimeDomain
@@ -225,6 +227,8 @@ def predicate_text(segment: Segment, miss: NearMiss) -> str:
 
 def _interval(column: Column, name: str, low: int, high: int) -> str:
     """Return an interval of codes as a comparison. An odd code is a constant, an even one lies beside one."""
+    if column.derivation == "patterns":
+        return render(predicate_of_key(column.attribute, column.constants[low // 2 : low // 2 + 1].tolist()[0]))
     if low == high and low % 2:
         return f"{name} = {_value(column, low // 2)}"
     last = 2 * len(column.constants)
