@@ -80,10 +80,10 @@ def hold(lock: IO[str]) -> None:
 
 def refresh() -> None:
     """Build or update .venv where a key differs."""
-    python = f"{sys.version} {sys.base_prefix}".encode()
-    if not fresh("lock", python + (ROOT / "requirements.lock").read_bytes()):
+    lock = f"{sys.version} {sys.base_prefix}".encode() + (ROOT / "requirements.lock").read_bytes()
+    if not fresh("lock", lock):
         build()
-        keep("lock", python + (ROOT / "requirements.lock").read_bytes())
+        keep("lock", lock)
     if not fresh("project", projects()):
         for folder in DISTRIBUTIONS:
             pip("install", "--quiet", "--no-build-isolation", "--no-deps", "--editable", str(folder))

