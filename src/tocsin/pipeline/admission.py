@@ -184,6 +184,9 @@ class _Columns:
         import pyarrow as pa
 
         known = name == EVENT_TYPE or name in self._schema.attributes
+        if name in self._schema.object_attributes:  # elements are made one by one
+            self.fits &= ~_valid(values)
+            return
         if pa.types.is_struct(values.type) and not (known and name in self._schema.point_attributes):
             self._take_struct(name, values)
             return

@@ -206,6 +206,11 @@ class Schema(Shown):
         """The attributes whose values are points: raw points look like arrays or objects."""
         return frozenset(name for name, domain in self.attributes.items() if self.domains[domain].kind == "point")
 
+    @functools.cached_property
+    def object_attributes(self) -> frozenset[str]:
+        """The attributes whose values are the elements of arrays of objects."""
+        return frozenset(name for name, domain in self.attributes.items() if self.domains[domain].kind == "object")
+
     # --- events -------------------------------------------------------------------------------------------------------
 
     @classmethod

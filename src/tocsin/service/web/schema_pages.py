@@ -16,7 +16,7 @@ from tocsin.service.web.picture import picture_of
 from tocsin.service.web.visit import Pages, Visit
 
 pages = Pages()
-KINDS = ("numeric", "text", "boolean", "time", "point", "enumerated", "hierarchical")
+KINDS = ("numeric", "text", "boolean", "time", "point", "enumerated", "hierarchical", "object")
 
 
 @pages.get("/schema", "guest")
