@@ -54,6 +54,7 @@ class TextCoder:
     """Codes texts by constants in ascending order."""
 
     def __init__(self, constants: Sequence[str]) -> None:
+        self.constants = constants
         encoded = [constant.encode() for constant in constants]
         self.data = np.frombuffer(b"".join(encoded) or b"\0", np.uint8).copy()
         self.offset = np.zeros(len(encoded) + 1, np.int64)

@@ -127,6 +127,13 @@ class EventObjects(EventSource):
     def read(self, attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn:
         return from_events(self.events, attribute, domain, derivation)
 
+    def word_tokens(self, attribute: str, domain: Domain) -> WordTokens | None:
+        if len(self.events) == 1 and attribute not in self._tokens:
+            found = self.events[0].values.get(attribute)
+            if isinstance(domain, TextDomain) and domain.max_length is None and (found is None or len(found) == 1):
+                self._tokens[attribute] = WordTokens.of_one(None if found is None else str(found[0]))
+        return super().word_tokens(attribute, domain)
+
     def whole_texts(self, attribute: str) -> pa.StringArray | None:
         if not is_there("pyarrow"):  # an extra; words are then cut event by event
             return None
