@@ -240,6 +240,7 @@ def _of_attribute(asked: list[tuple[int, Words, bool]], checks: int, coder: Text
 
 # Circle checks.
 
+FEW_PAIRS = 8  # of fewer, the definition is quicker than arrays
 _EDGE_METRES = 10.0  # far above what rounding makes of a distance anywhere on Earth
 
 
@@ -429,8 +430,8 @@ class Deciders:
         self, candidates: Candidates, pair: Int64s, check: npt.NDArray[np.int32], source: EventSource, _: Inquiry
     ) -> None:
         if not candidates.computed:
-            for checks in (self._words, self._circles):
-                if len(pair):
+            for checks, fewest in ((self._words, 1), (self._circles, FEW_PAIRS)):
+                if len(pair) >= fewest:
                     decided, held = checks.decide(source, check, candidates.event[pair])
                     candidates.refuse(pair[decided & ~held])
                     pair, check = pair[~decided], check[~decided]
