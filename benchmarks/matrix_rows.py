@@ -171,8 +171,23 @@ def large_tree(s: Scale) -> Condition:
         {"or": [["n", "=", s.among(3)], ["label", "=", f"Item-{words(s.among(3))}-x"], ["kind", "=", s.among(3)]]}
         for _ in range(2)
     ]
-    rest = [{"or": [["price", "<", s.random.randrange(1_000_000)], ["size", "=", s.random.choice(SIZES)],
-                    ["sold", "=", True]]} for _ in range(4)]  # fmt: skip
+    rest = [
+        {
+            "or": [
+                ["price", "<", s.random.randrange(1_000_000)],
+                ["size", "=", s.random.choice(SIZES)],
+                ["sold", "=", True],
+            ]
+        },
+        {
+            "or": [
+                ["estimate", "<", s.random.randrange(1_000)],
+                ["rank", ">", s.random.choice(RANKS)],
+                ["o1", "is present"],
+            ]
+        },
+        {"or": [["o2", "<", s.random.randrange(100)], ["o3", "<", s.random.randrange(100)], ["o4", "is absent"]]},
+    ]
     return {"and": [*groups, *rest]}
 
 

@@ -195,7 +195,8 @@ class _OfAttribute(NamedTuple):
     def hold(self, tokens: WordTokens, checks: npt.NDArray[np.int32], texts: Int64s) -> Bools:
         """Return which pairs of a check, one of these, and a text hold."""
         found = tokens.satisfying(self.patterns, self.pattern[checks], texts)
-        return (found != self.negated[checks]) & tokens.present[texts]
+        holds: Bools = (found != self.negated[checks]) & tokens.present[texts]
+        return holds
 
 
 class WordChecks:
@@ -286,7 +287,7 @@ class CircleChecks:
         found = []
         for derivation in ("latitude", "longitude"):
             domain = self._schema.domain_of(attribute)
-            keys = source.keys(Column(attribute, domain, False, derivation, np.zeros(0)))  # type: ignore[arg-type]
+            keys = source.keys(Column(attribute, domain, False, derivation, np.zeros(0)))
             degrees = np.full(source.size, np.nan)
             if keys is not None:
                 lists = keys.as_lists()
