@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tocsin.operators.naive_schedule import NaiveSchedule
-from tocsin.operators.problem import PredicateStatistics, SchedulingProblem, Workload
+from tocsin.operators.problem import NaiveSchedule, PredicateStatistics, SchedulingProblem, Workload
 
 
 def workload(conjunctions: list[list[int]], predicates: int) -> Workload:

@@ -5,7 +5,7 @@
 
 A handler returns a document, or a response. Its parameters are what it takes: `request`, `principal` (whom the guard found), `body` (a document), and the
 rest by name from the path, from the headers in `HEADERS`, or from the query. Types are msgspec's, with their bounds.
-Every route passes the guard (principal.py) first, and has a row in access.py.
+Every route passes the guard (principal.py) first, and has a row in principal.py.
 """
 
 from __future__ import annotations

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tests.operators.schedules.problems import Case, cases, workload_of
 from tocsin.errors import NotInstalled, NotSupported
-from tocsin.operators.naive_schedule import NaiveSchedule
-from tocsin.operators.problem import PredicateStatistics, SchedulingProblem
+from tocsin.operators.problem import NaiveSchedule, PredicateStatistics, SchedulingProblem
 from tocsin.operators.schedules import Adaptive, Naive, schedule_names, schedule_of
 from tocsin.operators.schedules.naive import decided, no_answers
 

@@ -1,15 +1,110 @@
-"""What was matched: the feed of a member's notifications, live, and why each came; and the front page."""
+"""What was matched: the feed of a member's notifications, live, and why each came; and the front page.
+
+The front page says what happened lately: a member's newest notifications, and what a subscription makes of the newest events.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.responses import Response
 
+from tocsin.broker import Notification, SubscriptionView
+from tocsin.broker.admission import read_stored
+from tocsin.broker.cursors import instant
+from tocsin.language import bind, evaluate, explain
+from tocsin.language.explain import HIDDEN_RULE, Explanation, plain_values
+from tocsin.operators.calls import StoredCalls
 from tocsin.service import subscribing
-from tocsin.service.web.recent import newest
+from tocsin.service.drafts import LogStretch
 from tocsin.service.web.visit import Pages, Visit
+from tocsin.store.events import StoredEvent
+
+_REACHES = (50, 500, 5_000, 50_000)  # how many seqs to look back, further where that gave too little
+_MOST = 1000
+STRETCHES = 20
+_SHOWN_MATCHES, _SHOWN_MISSES = 20, 5
+_SECONDS = 1.0  # after which no further event is looked at: operators may take long
+
+
+def newest(visit: Visit, count: int) -> list[Notification]:
+    """Return the visitor's last notifications, newest first; those of the last 50,000 seqs at most."""
+    broker = visit.service.broker
+    seq = broker.store.meta().seq
+    found: list[Notification] = []
+    for reach in _REACHES:
+        cursor = broker.deliveries.cursor_at(max(0, seq - reach))
+        found = list(broker.notifications(visit.principal.name, cursor=cursor, limit=_MOST))
+        if len(found) >= count or seq <= reach:
+            break
+    return found[-count:][::-1]
+
+
+def hits(notifications: list[Notification]) -> Mapping[int, list[int]]:
+    """Return, for each subscription, how many of these fall into each of twenty stretches of seqs, oldest first."""
+    if not notifications:
+        return {}
+    seqs = [one.seq for one in notifications]
+    first, length = min(seqs), max(seqs) - min(seqs) + 1
+    found: dict[int, list[int]] = {}
+    for one in notifications:
+        counts = found.setdefault(one.subscription, [0] * STRETCHES)
+        counts[STRETCHES * (one.seq - first) // length] += 1
+    return found
+
+
+@dataclass
+class Lately:
+    """What a subscription made of the newest events, newest first; `seqs` are those of all matches."""
+
+    shown: list[dict[str, Any]] = field(default_factory=list)
+    misses: list[dict[str, Any]] = field(default_factory=list)
+    seqs: list[int] = field(default_factory=list)
+
+
+def recent_pairs(visit: Visit, found: SubscriptionView, looked_back: int) -> Lately:
+    """Return the newest events and offers that a subscription matches, and those that failed by one condition, each with why."""
+    broker = visit.service.broker
+    operators, reveal_rules = StoredCalls(broker.operators), visit.service.settings.reveal_rules
+    bound = bind(found.text, broker.schema, operators=operators)
+    types = frozenset(bound.subscription.event_types)
+    stretch = LogStretch(broker, max(0, broker.store.meta().seq - looked_back), looked_back)
+    ends = time.monotonic() + _SECONDS
+    lately = Lately()
+    for stored in reversed(stretch.stored):
+        if time.monotonic() > ends:
+            break
+        event = stretch.read(stored)
+        if types and types.isdisjoint(event.types):
+            continue  # of another kind: neither a match nor near one
+        if len(lately.shown) >= _SHOWN_MATCHES and len(lately.misses) >= _SHOWN_MISSES:
+            if stored.seq > found.seq and evaluate(bound, event, operators):  # far cheaper than an explanation
+                lately.seqs.append(stored.seq)
+            continue
+        told = explain(bound, event, operators, reveal_rules=reveal_rules)
+        if told.matched and stored.seq > found.seq:
+            lately.seqs.append(stored.seq)
+            if len(lately.shown) < _SHOWN_MATCHES:
+                lately.shown.append(_entry(stored, told))
+        elif _is_near_miss(told) and len(lately.misses) < _SHOWN_MISSES:
+            lately.misses.append(_entry(stored, told))
+    return lately
+
+
+def _is_near_miss(told: Explanation) -> bool:
+    """Return whether one condition is all that was missing, and one that may be shown."""
+    return len(told.changes) == 1 and told.changes[0].condition != HIDDEN_RULE
+
+
+def _entry(stored: StoredEvent, told: Explanation) -> dict[str, Any]:
+    computed = {name: value for name, value in plain_values(told.computed).items() if value is not None}
+    event = read_stored(stored.body) | computed
+    return {"seq": stored.seq, "event": event, "at": instant(stored.arrival_us), "told": told}
+
 
 pages = Pages()
 _PER_PAGE = 50
