@@ -4,7 +4,7 @@ operators   operator.py (the decorator), registry.py, calls.py (checks when a su
 matching    questions.py (what conjunctions ask, and whether they get it)
 calls       calls.py (which are one evaluation), runner.py (time-outs, threads, processes, failures)
 problem     problem.py (what one event leaves to be decided, and the Schedule that decides it)
-schedules   problem.py (the naive one), schedules/ (our own; the papers' and their comparison are in tocsin-lab)
+schedules   schedules/ (our own; the papers' and their comparison are in tocsin-lab)
 
 What it all means is defined in language/semantics.py.
 """

@@ -2,7 +2,7 @@
 
 The columnar engine settles the cheap predicates of an event. What is left is a SchedulingProblem: conjunctions of operator
 predicates, many of them shared. A Schedule asks for one predicate after the other until every conjunction is decided.
-questions.py makes the problems; problem.py and schedules/ solve them.
+questions.py makes the problems; schedules/ solves them.
 
     members of conjunction c    members[starts[c] : starts[c + 1]], predicates by number
     its signs                   negated[starts[c] : starts[c + 1]]
@@ -16,10 +16,6 @@ never has variables (`not p(?x)` is checked with the bindings).
 EventEvaluation: the operator predicates of one event, each evaluated at most once and remembered.
 
 Predicates with the same inputs share one call of the operator: count(?n) and count(50) differ only in what they pick.
-
-The naive schedule: one conjunction after the other, each until a member fails; results are remembered.
-
-The baseline of Liu et al., section 5.2. Evaluations: at most one per predicate and event.
 """
 
 from __future__ import annotations
@@ -232,26 +228,3 @@ class EventEvaluation:
         if outcome.failure is not None:
             self.failures[predicate] = outcome.failure
         self.statistics.observe(predicate, bool(found), seconds)
-
-
-class NaiveSchedule:
-    """Members in the order in which they were written."""
-
-    name = "naive"
-
-    def prepare(self, workload: Workload, statistics: PredicateStatistics) -> None:
-        """Do nothing: there is nothing to order."""
-
-    def run(self, problem: SchedulingProblem, evaluate: Evaluate) -> Bools:
-        known: dict[int, bool] = {}
-
-        def is_true(predicate: int) -> bool:
-            if predicate not in known:
-                known[predicate] = evaluate(predicate)
-            return known[predicate]
-
-        held = np.zeros(len(problem.candidates), np.bool_)
-        for at, conjunction in enumerate(problem.candidates.tolist()):
-            members, negated = problem.workload.of(conjunction)
-            held[at] = all(is_true(k) != no for k, no in zip(members.tolist(), negated.tolist(), strict=True))
-        return held

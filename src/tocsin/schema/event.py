@@ -51,7 +51,7 @@ def admit(schema: Schema, raw: object) -> Event:
 
 
 def admit_plain(schema: Schema, raw: object) -> Event | None:
-    """Return the event where it is a plain one (see event.py), each attribute with the one value that `raw` has for it."""
+    """Return the event where it is a plain one, each attribute with the one value that `raw` has for it."""
     if type(raw) is dict and (plain := schema.plain_admission(raw.get(EVENT_TYPE))) is not None:
         values = plain.admit(raw)
         if values is not None:
