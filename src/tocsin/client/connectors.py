@@ -254,7 +254,7 @@ class _Nats(Connector):
         except (nats.js.errors.NoStreamResponseError, nats.js.errors.NotFoundError):
             raise ConnectorError(f"nats: no stream has the subject {self._subject}; make one that has it") from None
         except (nats.errors.Error, OSError) as error:
-            raise ConnectorError(f"nats: {error or type(error).__name__}") from error
+            raise ConnectorError(f"nats: {str(error) or type(error).__name__}") from error
 
     def close(self) -> None:
         self._run(self._connection.close())
