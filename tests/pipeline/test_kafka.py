@@ -248,7 +248,7 @@ def test_events_come_from_kafka_once_and_notifications_go_to_kafka(
 def test_the_client_reads_and_writes_kafka_without_spark(kafka: Kafka, tmp_path: Path) -> None:
     from tests.service.live import serving
     from tocsin.client import Client
-    from tocsin.client.connectors import Message, bring, carry, open_sink, open_source
+    from tocsin.client.connectors import SourceMessage, bring, carry, open_sink, open_source
 
     for topic in ("cars", "alerts"):
         kafka.create(topic)
@@ -256,7 +256,7 @@ def test_the_client_reads_and_writes_kafka_without_spark(kafka: Kafka, tmp_path:
     with serving(tmp_path) as live, Client(live.url, live.tokens["bob"]) as bob:
         bob.subscribe("car where price < 100")
 
-        found: list[Message] = []
+        found: list[SourceMessage] = []
         with open_source(f"kafka:{kafka.servers}/cars") as source:
             while len(found) < 4:  # the test's own time ends it
                 found += source.read(10, 1.0)

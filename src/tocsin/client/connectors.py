@@ -40,7 +40,7 @@ class ConnectorError(TocsinError):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class SourceMessage:
     """What was read: where it lay, and its bytes."""
 
     place: str
@@ -63,7 +63,7 @@ class Connector(Protocol):
 class MessageSource(Connector, Protocol):
     """Where events come from."""
 
-    def read(self, most: int, seconds: float) -> list[Message]:
+    def read(self, most: int, seconds: float) -> list[SourceMessage]:
         """Return the next messages, waiting for the first at most so long."""
 
     def acknowledge(self) -> None:
@@ -97,7 +97,7 @@ def bring(
             return
 
 
-def _as_event(message: Message) -> tuple[str, bytes]:
+def _as_event(message: SourceMessage) -> tuple[str, bytes]:
     """Return a message's place and JSON; what is none becomes a text, which the service refuses with a reason."""
     try:
         msgspec.json.decode(message.body, type=dict[str, msgspec.Raw])
@@ -187,12 +187,12 @@ class KafkaReader(MessageSource):
         )  # fmt: skip
         self._consumer.subscribe(topics.split(","))
 
-    def read(self, most: int, seconds: float) -> list[Message]:
+    def read(self, most: int, seconds: float) -> list[SourceMessage]:
         found = self._consumer.consume(most, seconds)
         for one in found:
             if (error := one.error()) is not None:
                 raise ConnectorError(f"kafka: {error.str()}")
-        return [Message(f"{one.topic()}/{one.partition()}/{one.offset()}", one.value() or b"") for one in found]
+        return [SourceMessage(f"{one.topic()}/{one.partition()}/{one.offset()}", one.value() or b"") for one in found]
 
     def acknowledge(self) -> None:
         self._consumer.commit(asynchronous=False)
@@ -269,10 +269,10 @@ class NatsReader(_Nats, MessageSource):
         self._pull = self._run(self._stream.pull_subscribe(subject, durable=READER))
         self._read = list[Any]()
 
-    def read(self, most: int, seconds: float) -> list[Message]:
+    def read(self, most: int, seconds: float) -> list[SourceMessage]:
         self._read = self._run(self._fetch(most, seconds))
         return [
-            Message(f"{one.metadata.stream}/{one.metadata.sequence.stream}", one.data) for one in self._read
+            SourceMessage(f"{one.metadata.stream}/{one.metadata.sequence.stream}", one.data) for one in self._read
         ]  # fmt: skip
 
     async def _fetch(self, most: int, seconds: float) -> list[Any]:
@@ -338,7 +338,7 @@ class RedisReader(MessageSource):
             if "BUSYGROUP" not in str(error):  # it is there already
                 raise
 
-    def read(self, most: int, seconds: float) -> list[Message]:
+    def read(self, most: int, seconds: float) -> list[SourceMessage]:
         start = "0" if self._pending else ">"
         found = self._asked(
             lambda: self._redis.xreadgroup(
@@ -350,7 +350,7 @@ class RedisReader(MessageSource):
             self._pending = False
             return self.read(most, seconds)
         self._ids = [id for id, _ in entries]
-        return [Message(f"{self._stream}/{id.decode()}", _body(fields or {})) for id, fields in entries]
+        return [SourceMessage(f"{self._stream}/{id.decode()}", _body(fields or {})) for id, fields in entries]
 
     def acknowledge(self) -> None:
         self._asked(lambda: self._redis.xack(self._stream, READER, *self._ids))
@@ -427,14 +427,14 @@ class TableReader(_Table, MessageSource):
         self._ids = list[Any]()
         self._execute("LISTEN {channel}")
 
-    def read(self, most: int, seconds: float) -> list[Message]:
+    def read(self, most: int, seconds: float) -> list[SourceMessage]:
         rows = self._rows(most)
         if not rows:
             for _ in self._connection.notifies(timeout=seconds, stop_after=1):
                 pass
             rows = self._rows(most)
         self._ids = [id for id, _ in rows]
-        return [Message(f"{self._name}/{id}", body.encode()) for id, body in rows]
+        return [SourceMessage(f"{self._name}/{id}", body.encode()) for id, body in rows]
 
     def _rows(self, most: int) -> list[Any]:
         return self._execute("SELECT id, body::text FROM {table} ORDER BY id LIMIT %s", [most])
