@@ -335,7 +335,7 @@ class CompiledRule:
             if found is None:
                 return None
             given = {name: int(digits) for name, digits in found.groupdict().items()}
-            return datetime(**{"month": 1, "day": 1, **given}, tzinfo=zone)  # type: ignore[arg-type]
+            return datetime(**{"month": 1, "day": 1, **given}, tzinfo=zone)
 
         return read
 

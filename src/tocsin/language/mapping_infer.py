@@ -147,7 +147,9 @@ def _by_table(
     """Return a rule with a table for values that the domain has under another case; and which it lacks."""
     by_case = {value.casefold(): value for value in (*domain.values, *domain.meaning)}
     texts = list(dict.fromkeys(map(text_of_value, wrong)))
-    table = {text: by_case[text.casefold()] for text in texts if text.casefold() in by_case}
+    table: dict[str, str | int | float | bool] = {
+        text: by_case[text.casefold()] for text in texts if text.casefold() in by_case
+    }
     lacking = [text for text in texts if text not in table]
     note = ""
     if lacking:
