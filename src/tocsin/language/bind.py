@@ -361,8 +361,9 @@ class _Binding:
         for array in self.scope.arrays:
             if name.startswith(f"{array}.") and name in self.scope.attributes:
                 return name
-            if f"{array}.{name}" in self.scope.attributes:
-                return f"{array}.{name}"
+            inner = self.scope.aliases.get(f"{array}.{name}", f"{array}.{name}")
+            if inner in self.scope.attributes:
+                return inner
         return self.scope.aliases.get(name, name)
 
     def _attribute(self, name: str, span: Span | None) -> ViewAttribute:

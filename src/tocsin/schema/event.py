@@ -62,7 +62,7 @@ def admit(schema: Schema, raw: object) -> Event:
 
 
 def admit_plain(schema: Schema, raw: object) -> Event | None:
-    """Return the event where it is a plain one (see event.py), each attribute with the one value that `raw` has for it."""
+    """Return the event where it is a plain one, each attribute with the one value that `raw` has for it."""
     if type(raw) is dict and (plain := schema.plain_admission(raw.get(EVENT_TYPE))) is not None:
         values = plain.admit(raw)
         if values is not None:
@@ -75,7 +75,7 @@ def admit_thoroughly(schema: Schema, raw: object) -> Event:
     violations: list[Violation] = []
     if not isinstance(raw, Mapping):
         raise EventRejected([Violation("not an object", None, f"an event is an object, not {type(raw).__name__}")])
-    bound = flatten(raw, schema.point_attributes, violations, schema.object_attributes)
+    bound = _under_their_names(schema, flatten(raw, schema.point_attributes, violations, schema.object_attributes))
     view = _view_of(schema, bound, violations)
     values = {} if view is None else _admit_bound(schema, view, bound, violations, set())
     violations.extend(
@@ -98,31 +98,32 @@ def _admit_bound(
     values: dict[str, tuple[Value, ...]] = {}
     below: dict[str, list[Value]] = {}  # the values of elements
     for name, raws in bound.items():
-        entry = view.attributes.get(name)
+        meant = schema.meaning(name)
+        entry = view.attributes.get(meant)
         if entry is None:
             if not view.is_open and name not in told:
                 told.add(name)
                 violations.append(_unknown_attribute(schema, view, name, hint=len(violations) < MOST_SHOWN))
             continue
         if isinstance(entry.domain, ObjectDomain):
-            found = []
+            elements: list[object] = []
             for raw in raws:
-                inner = _admit_bound(schema, view, raw, violations, told) if type(raw) is _RawElement else raw
-                found.append(Element(inner) if isinstance(inner, dict) else inner)
-                for attribute, given in inner.items() if isinstance(inner, dict) else ():
+                if not isinstance(raw, _RawElement):
+                    elements.append(raw)
+                    continue
+                element = Element(_admit_bound(schema, view, _under_their_names(schema, raw), violations, told))
+                elements.append(element)
+                for attribute, given in element.items():
                     below.setdefault(attribute, []).extend(given)
                 if len(violations) > MOST_SHOWN:
                     break
-            values[name] = tuple(dict.fromkeys(_admit_values(entry, found, violations)))
+            found = tuple(dict.fromkeys(_admit_values(entry, elements, violations)))
         else:
-            values[name] = _admit_values(entry, raws, violations)
-        _check_unique(entry, values[name], violations, told)
+            found = _admit_values(entry, raws, violations)
+        _check_unique(entry, found, violations, told)
+        values[meant] = _united(entry.domain, values[meant], found) if meant in values else found
     for name, given in below.items():
-        domain, every = view[name].domain, (*values.get(name, ()), *given)
-        by_key: dict[object, Value] = {}
-        for value in every:
-            by_key.setdefault(value if isinstance(domain, ObjectDomain) else domain.key(value), value)
-        values[name] = tuple(by_key.values())
+        values[name] = _united(view[name].domain, values.get(name, ()), tuple(given))
         _check_unique(view[name], values[name], violations, told)
     return values
 
@@ -182,6 +183,23 @@ def _admit_values(entry: ViewAttribute, raws: list[object], violations: list[Vio
         else:
             by_key.setdefault(domain.key(value), value)
     return tuple(by_key.values())
+
+
+def _under_their_names(schema: Schema, bound: dict[str, list[object]]) -> dict[str, list[object]]:
+    """Return what is bound, with names that are nothing but aliases replaced; an attribute that became one keeps its own."""
+    if not schema.aliases:
+        return bound
+    found: dict[str, list[object]] = {}
+    for name, raws in bound.items():
+        found.setdefault(name if name in schema.attributes else schema.meaning(name), []).extend(raws)
+    return found
+
+
+def _united(domain: Domain, some: tuple[Value, ...], more: tuple[Value, ...]) -> tuple[Value, ...]:
+    if isinstance(domain, ObjectDomain):
+        return tuple(dict.fromkeys((*some, *more)))
+    by_key = {domain.key(value): value for value in reversed((*some, *more))}
+    return tuple(dict.fromkeys(by_key[domain.key(value)] for value in (*some, *more)))
 
 
 def _unknown_attribute(schema: Schema, view: View, name: str, *, hint: bool) -> Violation:
@@ -260,6 +278,7 @@ class PlainAdmission:
         view = schema.view([event_type])
         self.types = (event_type,)
         self.takers = {name: taker(entry.domain) for name, entry in view.attributes.items() if name != EVENT_TYPE}
+        self.takers |= dict.fromkeys(schema.aliases, _take_nothing)
         self.mandatory = frozenset(view.mandatory) - {EVENT_TYPE}
         self.passed_over = (str, int, float, bool) if view.is_open else ()  # what has no attributes inside
 
@@ -288,10 +307,8 @@ def taker(domain: Domain) -> Taker:
             return _take_text
         case BooleanDomain():
             return _take_boolean
-        case EnumeratedDomain():
-            members = domain.positions
-        case HierarchicalDomain():
-            members = dict.fromkeys(domain.intervals, 0)
+        case EnumeratedDomain() | HierarchicalDomain():
+            members = frozenset(domain.values) - domain.meaning.keys()
         case _:
             return _take_nothing
     return lambda raw: raw if type(raw) is str and raw in members else None
