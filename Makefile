@@ -83,7 +83,7 @@ lock: ## choose versions anew and write requirements.lock (needs uv)
 		--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
 		--custom-compile-command "make lock" --output-file deploy/requirements.lock
 	@mkdir -p build; sed -E '/^ *--hash/d; s/ \\$$//; /^(pyspark|py4j)==/d' requirements.lock > build/constraints.txt
-	uv pip compile pyproject.toml tools/earlier_spark.in --quiet --extra spark --extra operators --constraint build/constraints.txt \
+	uv pip compile pyproject.toml tools/earlier_spark.in --quiet --extra spark --extra operators --extra postgres --constraint build/constraints.txt \
 		--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
 		--custom-compile-command "make lock" --output-file tools/earlier_spark.lock
 

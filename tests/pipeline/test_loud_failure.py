@@ -80,7 +80,7 @@ def test_a_share_of_rejected_rows_fails_the_job_with_examples(bodies: DataFrame,
 
     options: dict[str, Any] = {"event_id": "id", "event_json": "body", "output": "counts"}
     assert match(bodies, wishes, **options, invalid_share=0.3).count() == 150
-    with pytest.raises(Exception, match="50 of 200 rows of a task are no events") as failure:
+    with pytest.raises(Exception, match=r"\d+ of \d+ rows of a task are no events") as failure:
         match(bodies, wishes, **options, invalid_share=0.2).count()
     assert "'dear' is not a number" in str(failure.value) or "dear" in str(failure.value)
     assert match(bodies, wishes, **options, invalid_share=None).count() == 150
@@ -125,14 +125,17 @@ def test_finding_13_a_watermark_set_before_match_is_kept(
         functions.timestamp_seconds(functions.col("id") * 3600).alias("at"), functions.lit(1.0).alias("price"),
         functions.lit("a").alias("brand"),
     )  # fmt: skip
-    rows.write.parquet(str(tmp_path / "events"))
-    events = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "events")).withWatermark("at", "1 minute")
+    for _ in range(2):  # the watermark of the first file counts for the second
+        rows.coalesce(1).write.mode("append").parquet(str(tmp_path / "events"))
+    reader = spark.readStream.schema(rows.schema).option("maxFilesPerTrigger", 1)
+    events = reader.parquet(str(tmp_path / "events")).withWatermark("at", "1 minute")
     matched = match(events, wishes, keep=["at"])
     hours = matched.groupBy(functions.window("at", "1 hour"), "subscription").count()
     writer = hours.writeStream.format("memory").queryName("tocsin_hours").outputMode("append")
     query = writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start()
     query.awaitTermination()
-    assert query.recentProgress[-1]["eventTime"]["watermark"] >= "1970-01-01T02"
+    assert query.recentProgress[-1]["eventTime"]["watermark"].startswith("1970-01-01T02:59")
+    assert spark.table("tocsin_hours").count() > 0
 
 
 # --- stopping ---------------------------------------------------------------------------------------------------------

@@ -66,6 +66,7 @@ def received() -> Iterator[dict[str, list[str]]]:
     got["url"] = [f"http://127.0.0.1:{server.server_port}/"]
     yield got
     server.shutdown()
+    server.server_close()
 
 
 def forget_commits(checkpoint: Path) -> None:
