@@ -41,6 +41,7 @@ from tocsin.offers.programs import ProgramMemo, Programs
 from tocsin.operators.problem import EventEvaluation
 from tocsin.operators.registry import Registry
 from tocsin.schema import Event, Schema
+from tocsin.schema.growth import Moved, moved
 from tocsin.store.transaction import reach
 
 log = logging.getLogger("tocsin.broker")
@@ -137,15 +138,15 @@ class LiveMatcher:
             self._wait()
             self._matcher = self._made(self._matcher.schema)
 
-    def set_schema(self, schema: Schema) -> bool:
-        """Go on with an extended schema; return whether all subscriptions must be added anew."""
+    def set_schema(self, schema: Schema) -> Moved | None:
+        """Go on with an extended schema; return what subscriptions must be added anew for, None: all of them."""
         before = self._matcher
         if before is None:
             self._matcher = self._made(schema)
-            return False
-        fits = same_layout(before.schema, schema)
+            return Moved()
+        changed = moved(before.schema, schema)
         before.set_schema(schema)
-        return not fits or isinstance(before, NaiveMatcher)
+        return None if isinstance(before, NaiveMatcher) else changed  # the one keeps them as they were bound
 
     # --- matching -----------------------------------------------------------------------------------------------------
 
@@ -221,15 +222,6 @@ class LiveMatcher:
         self.programs.foreign.close()
         if self._folder is not None:
             self._folder.close()
-
-
-def same_layout(old: Schema, new: Schema) -> bool:
-    """Return whether segments made under one schema serve under its extension.
-
-    They are laid out by which attributes are multiple, and another event type may make one so.
-    """
-    known = {*old.attributes, *old.multiple_attributes}
-    return new.multiple_attributes & known == old.multiple_attributes
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Atoms: the parts of a conjunction, with every operator reduced to intervals of keys.
 
-Made by atoms.py from bound predicates, merged by normalise.py, coded by table_builder.py. A column is named by
+Made from bound predicates, merged by normalise.py, coded by table_builder.py. A column is named by
 (attribute, derivation), see table.py.
 
 From a bound predicate to the atoms that decide it.
@@ -83,9 +83,6 @@ class Interval(NamedTuple):
         if self.low is not None and (key < self.low or (self.low_open and key == self.low)):
             return False
         return self.high is None or key < self.high or (key == self.high and not self.high_open)
-
-
-EVERYTHING = Interval()
 
 
 def point(key: Any) -> Interval:

@@ -8,7 +8,7 @@ are never read; columns whose attribute the events lack are absent.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -247,8 +247,12 @@ class _Tables(NamedTuple):
 class SegmentEncoder:
     """Codes events by the constants of one segment, or of a table."""
 
-    def __init__(self, segment: Coded) -> None:
+    def __init__(self, segment: Coded, several: Container[str] = ()) -> None:
         self.coders = [Coder(column) for column in segment.columns]
+        # No living row asks about a column that was single-valued before its attribute became one of `several` values.
+        self._retired = {
+            at for at, each in enumerate(segment.columns) if not each.multiple and each.attribute in several
+        }
 
     def encode(
         self, source: EventSource, seq: Int64s | None = None, arrival: Int64s | None = None, *, raw: bool = False
@@ -271,6 +275,9 @@ class SegmentEncoder:
             if done is not None and done[position]:
                 continue
             column, row = coder.column, codes[position]
+            if position in self._retired:
+                row.fill(ABSENT_CODE)
+                continue
             if coder.words is not None and (tokens := source.word_tokens(column.attribute, column.domain)) is not None:
                 row.fill(ABSENT_CODE)
                 multiples[position] = tokens.coded(coder.words)

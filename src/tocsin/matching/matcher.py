@@ -139,8 +139,9 @@ class Matcher(Engine, Shown):
         self.remove(id)
 
     def set_schema(self, schema: Schema) -> None:
-        """Go on with an extension of the schema, under which the segments are laid out alike."""
-        self.schema = self.index.schema = schema
+        """Go on with an extension of the schema; who added what it moves (schema/growth.py) adds it anew."""
+        self.index.set_schema(schema)
+        self.schema = schema
         self.asked = self.asked.cleared(schema)
         self._analysis = Analysis(schema, self.programs, self.operators)
         self._readers, self._read = {}, TiersRead((), [], None)

@@ -2,7 +2,7 @@
 
 The columnar engine settles the cheap predicates of an event. What is left is a SchedulingProblem: conjunctions of operator
 predicates, many of them shared. A Schedule asks for one predicate after the other until every conjunction is decided.
-questions.py makes the problems; naive_schedule.py and schedules/ solve them.
+questions.py makes the problems; schedules/ solves them.
 
     members of conjunction c    members[starts[c] : starts[c + 1]], predicates by number
     its signs                   negated[starts[c] : starts[c + 1]]

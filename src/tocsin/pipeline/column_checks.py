@@ -100,7 +100,10 @@ def _fit_members(values: pa.Array, domain: EnumeratedDomain | HierarchicalDomain
     if not _is_text(values):
         return None
     members = pa.array(domain.values, pa.string())
-    keys = compute.index_in(values.cast(pa.string()), value_set=members)
+    names = [*domain.values, *(alias for alias in domain.meaning if alias not in domain.values)]
+    keys = compute.index_in(values.cast(pa.string()), value_set=pa.array(names, pa.string()))
+    if domain.meaning:
+        keys = pa.array([domain.key(name) for name in names], pa.int32()).take(keys)
     fits = compute.or_(compute.is_valid(keys), compute.is_null(values))
     return pa.DictionaryArray.from_arrays(keys.cast(pa.int32()), members), fits
 

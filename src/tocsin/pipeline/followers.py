@@ -51,14 +51,6 @@ def open_store(place: str) -> Store:
         return _open[key]
 
 
-def close_stores() -> None:
-    """Let go of the stores that this process has open."""
-    with _stores_guard:
-        for pid, place in list(_open):
-            if pid == os.getpid():
-                _open.pop((pid, place)).close()
-
-
 WORTH_SAVING = 1_000  # subscriptions
 STALE_SEQS = 20_000
 

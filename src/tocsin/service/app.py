@@ -26,7 +26,7 @@ from starlette.middleware import Middleware
 
 from tocsin.broker import Broker
 from tocsin.errors import TocsinError
-from tocsin.service import access, problems, telemetry
+from tocsin.service import principal, problems, telemetry
 from tocsin.service.edge import Edge
 from tocsin.service.identities import Identities
 from tocsin.service.limits import guarded
@@ -37,8 +37,8 @@ from tocsin.service.routes.operations import start_daemon
 from tocsin.service.service import KernelsWarmed, Service, open_broker
 from tocsin.service.settings import ServiceSettings
 from tocsin.service.telemetry import Metrics
-from tocsin.service.web.history import History
-from tocsin.service.web.overlaps import Overlaps
+from tocsin.service.web.builder import Overlaps
+from tocsin.service.web.dashboard_pages import History
 from tocsin.service.web.routes import RULES, page_routes
 
 
@@ -82,7 +82,7 @@ def create_app(settings: ServiceSettings, *, broker: Broker | None = None, pipel
                 await asyncio.to_thread(opened.close)
 
     routes = [*API_ROUTES, *page_routes()]
-    access.check_complete(routes, RULES)
+    principal.check_complete(routes, RULES)
     edge = Middleware(Edge, settings=settings, metrics=metrics)
     app = ServiceApp(routes=routes, lifespan=lifespan, middleware=[edge], exception_handlers=problems.HANDLERS)
     app.router.redirect_slashes = False

@@ -3,7 +3,7 @@
 SQLite runs in WAL mode with synchronous=FULL: a commit returns after fsync, one writer at a time, readers undisturbed.
 PostgreSQL must have fsync, full_page_writes and synchronous_commit on. Anything weaker raises WeakDurability. A PostgreSQL
 on another machine is connected to by TLS, unless its address says sslmode=disable.
-Transactions are begun by store.py, which is this module's only user apart from database.py and backup.py.
+Transactions are begun by store.py, which is this module's only user apart from backup.py.
 
 Upgrading: making the tables, or bringing them to this code's version, by the migrations in migrations/.
 
