@@ -1,4 +1,4 @@
-"""What is under deploy/spark/ is right as far as it can be told without a cluster; match_job.py is run by tests/pipeline."""
+"""What is under deploy/spark/ is right as far as it can be told without a cluster; tests/pipeline run the application."""
 
 import re
 import shutil
