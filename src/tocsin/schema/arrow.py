@@ -167,7 +167,7 @@ def _raw_object(array: str, element: Any, view: View) -> dict[str, Any]:
     raw: dict[str, Any] = {}
     for name, entry in _inner(array, view):
         if isinstance(entry.domain, ObjectDomain):
-            given = [_raw_object(entry.name, one, view) for one in element.get(entry.name, ())]
+            given: list[Any] = [_raw_object(entry.name, one, view) for one in element.get(entry.name, ())]
         else:
             given = [_held(entry.name, entry.domain, value) for value in element.get(entry.name, ())]
         raw[name] = (given or None) if entry.multiple else (given[0] if given else None)
