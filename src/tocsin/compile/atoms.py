@@ -43,7 +43,7 @@ from tocsin.language.text_patterns import (
     canonical_like,
     escaped,
     needed_text,
-    network_prefix,
+    network_prefixes,
     required_words,
     split_prefix,
     words,
@@ -325,11 +325,11 @@ def _needing_atoms(predicate: Predicate, *, negated: bool) -> list[Atom]:
     name, operand = predicate.attribute, predicate.operand
     text = operand.texts[0] if isinstance(operand, TextPatterns) else str(operand)
     regex = predicate.op is Op.MATCHES
-    needed = "" if negated else needed_text(text) if regex else network_prefix(text)
-    if not needed:
+    needed = () if negated else (needed_text(text),) if regex else network_prefixes(text)
+    if not all(needed) or not needed:
         return [Bound(name), Checked(predicate, negated)]
-    key = FOLDED + canonical_like(f"{'%' if regex else ''}{escaped(needed)}%")
-    return [Among(name, "patterns", (point(key),)), Checked(predicate)]
+    keys = [FOLDED + canonical_like(f"{'%' if regex else ''}{escaped(each)}%") for each in needed]
+    return [Among(name, "patterns", points(keys)), Checked(predicate)]
 
 
 def _point_atoms(predicate: Predicate, entry: ViewAttribute, *, negated: bool) -> list[Atom] | None:
@@ -434,6 +434,9 @@ def _finite(
         first, last = domain.intervals[operand]
         found = Interval(first + (op is Op.LT), last)
         return NOTHING if found.is_empty() else (found,)
+    if isinstance(domain, HierarchicalDomain) and op in (Op.GE, Op.GT):
+        above = [key(value) for value in domain.ancestors(operand)]
+        return runs([*above, key(operand)] if op is Op.GE else above)
     values: tuple[Any, ...] = (False, True) if isinstance(domain, BooleanDomain) else domain.values
     return runs([key(value) for value in values if value_satisfies(domain, op, value, operand)])
 
