@@ -65,5 +65,5 @@ def test_what_is_wrong_is_named_with_its_path(bulk: object, message: str) -> Non
 
 @pytest.mark.parametrize("text", ["a = 1 or b = 2", "not a = 1", "f(1)", "a = 1 and (b = 1 and c = 1)", "false"])
 def test_other_conditions_have_no_bulk_form(text: str) -> None:
-    with pytest.raises(ParseError, match="conjunctions of predicates only"):
+    with pytest.raises(ParseError, match="conjunctions of predicates and scopes only"):
         to_bulk(parse(text))
