@@ -33,6 +33,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     ),
     **dict.fromkeys(("retry_delivery", "skip_delivery"), (10**9, 1, 1)),
     "publish_all": ([CAR],),
+    "publish_messages": ([("1", b'{"event_type": "car", "price": 5}')],),
     "subscribe_all": (["car where price < 9"],),
     "replace": (10**9, "car where price < 9"),
     "explain": ("car where price < 9", CAR),
