@@ -10,7 +10,8 @@ an end, the lower bits decide.
 lie together, so that most layers have all of 64 rows, or none. Equalities of such rows are ranges of one code; what else
 they ask is in their stripe, as that of other rows. A row dies by its bit in RANGE_ALIVE.
 
-Chosen by index/row_sections.py where it costs less; read by matching/columnar/ranged.py, explain.py and near_misses.py.
+Chosen by index/row_sections.py where it costs less; read by matching/columnar/ranged.py, index/explain.py and
+matching/columnar/near_misses.py.
 """
 
 # Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
