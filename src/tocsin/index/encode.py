@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -229,6 +229,34 @@ class EventColumns(EventSource):
         if types is None and len(self.schema.event_types) == 1:
             types = tuple(self.schema.event_types)
         return Event({**found, EVENT_TYPE: types or ()})
+
+
+class EventRows(Sequence[Event]):
+    """The events of columns, for who asks for one; matching takes the columns themselves."""
+
+    def __init__(self, source: EventColumns) -> None:
+        self.source = source
+
+    def __len__(self) -> int:
+        return self.source.size
+
+    @overload
+    def __getitem__(self, at: int) -> Event: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Event]: ...
+
+    def __getitem__(self, at: int | slice) -> Event | Sequence[Event]:
+        if isinstance(at, slice):
+            return [self.source.event(number) for number in range(*at.indices(len(self)))]
+        if not -len(self) <= at < len(self):
+            raise IndexError(at)
+        return self.source.event(at % len(self))
+
+
+def source_of(events: Sequence[Event]) -> EventSource:
+    """Return events as the engine reads them."""
+    return events.source if isinstance(events, EventRows) else EventObjects(events)
 
 
 def _field(batch: pa.RecordBatch, name: str) -> pa.Array | None:
