@@ -86,6 +86,7 @@ from tocsin.language.text_patterns import in_network, is_like, matches, satisfie
 from tocsin.language.units import METRES, MICROSECONDS, distance_metres, in_box
 from tocsin.schema import Domain, EnumeratedDomain, Event, HierarchicalDomain, Number, TextDomain, TimeDomain, Value
 from tocsin.schema.domain import LARGEST_INTEGER, is_reasonable
+from tocsin.schema.readings import joined_values
 
 Row = Mapping[str, tuple[Value, ...]]  # name -> values; a name that is not there is absent
 Solutions = Callable[[OperatorCall], Sequence[Substitution]]  # raises FormulaFailed
@@ -154,7 +155,9 @@ def computed_names(event: Event) -> tuple[str, ...]:
 def situation_of(subscription: BoundSubscription, event: Event, operators: Operators = NO_OPERATORS) -> Situation:
     """Return what the subscription's condition is decided about: the event, the properties, and what is computed."""
     own = {name: (value,) for name, value in subscription.properties.items()}
-    found = Situation({**event.values, **own} if own else event.values, lambda call: operators.solutions(call, event))
+    found = Situation(
+        joined_values(event.values, own) if own else event.values, lambda call: operators.solutions(call, event)
+    )
     for attribute in event.computed if isinstance(event, Offer) else ():  # each after those that it mentions
         try:
             for name in attribute.formula.names:
@@ -165,7 +168,7 @@ def situation_of(subscription: BoundSubscription, event: Event, operators: Opera
             found = replace(found, failed={**found.failed, attribute.name: error})
         else:
             if value is not None:
-                found = replace(found, row={**found.row, attribute.name: (value,)})
+                found = replace(found, row=joined_values(found.row, {attribute.name: (value,)}))
     return found
 
 
@@ -186,7 +189,7 @@ class Situation:
 
     def given(self, values: Mapping[str, Value | None], failed: Mapping[str, FormulaFailed]) -> Situation:
         """Return the situation in which variables have these values; None: no value."""
-        row = dict(self.row)
+        row = joined_values(self.row, {})
         row.update((f"?{name}", (value,)) for name, value in values.items() if value is not None)
         return replace(self, row=row, failed={**self.failed, **failed})
 

@@ -3,6 +3,7 @@
 from tocsin.schema.domain import (
     BooleanDomain,
     Domain,
+    DynamicDomain,
     Key,
     Number,
     NumericDomain,
@@ -22,6 +23,7 @@ __all__ = [
     "EVENT_TYPE",
     "BooleanDomain",
     "Domain",
+    "DynamicDomain",
     "EnumeratedDomain",
     "Event",
     "EventType",

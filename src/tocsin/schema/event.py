@@ -17,13 +17,15 @@ module never rejects, and what it admits is what the long way admits.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tocsin.errors import BadValue, EventRejected, Violation, did_you_mean, nearest, shown
-from tocsin.schema.domain import BooleanDomain, Domain, Key, NumericDomain, TextDomain, Value, is_unicode
+from tocsin.schema.domain import BooleanDomain, Domain, DynamicDomain, Key, NumericDomain, TextDomain, Value, is_unicode
 from tocsin.schema.event_type import EVENT_TYPE
 from tocsin.schema.finite_domains import EnumeratedDomain, HierarchicalDomain
+from tocsin.schema.readings import DYNAMIC, ReadableAttributes, ReadableValues
 
 if TYPE_CHECKING:
     from tocsin.schema.event_type import View, ViewAttribute
@@ -66,11 +68,15 @@ def admit_thoroughly(schema: Schema, raw: object) -> Event:
         raise EventRejected([Violation("not an object", None, f"an event is an object, not {type(raw).__name__}")])
     bound = flatten(raw, schema.point_attributes, violations)
     view = _view_of(schema, bound, violations)
+    declared = view.attributes if view else {}
     values: dict[str, tuple[Value, ...]] = {}
     for name, raws in bound.items():
-        entry = view.attributes.get(name) if view else None
+        entry = declared.declared(name) if isinstance(declared, ReadableAttributes) else declared.get(name)
         if entry is not None:
             values[name] = _admit_values(entry, raws, violations)
+        elif view is not None and view.unknown in ("kept", "dynamic"):
+            if name not in schema.attributes and (kept := kept_values(raws)):
+                values[name] = kept
         elif view is not None and not view.is_open:
             violations.append(_unknown_attribute(schema, view, name, hint=len(violations) < MOST_SHOWN))
     violations.extend(
@@ -80,14 +86,27 @@ def admit_thoroughly(schema: Schema, raw: object) -> Event:
     )
     if violations:
         raise EventRejected(violations)
-    return Event(values)
+    return Event(ReadableValues(values, declared) if isinstance(declared, ReadableAttributes) else values)
+
+
+def kept_values(raws: list[object], domain: Domain = DYNAMIC) -> tuple[Value, ...]:
+    """Return the values of an attribute that nobody has declared; what is no value is passed over."""
+    by_key: dict[Key, Value] = {}
+    for raw in raws:
+        with suppress(BadValue):
+            value = domain.admit(raw)
+            by_key.setdefault(domain.key(value), value)
+    return tuple(by_key.values())
 
 
 def _view_of(schema: Schema, bound: dict[str, list[object]], violations: list[Violation]) -> View | None:
     """Return the view of the event's types, or None where they are unknown; binds an implied event type."""
-    if EVENT_TYPE not in bound and len(schema.event_types) == 1:
-        bound[EVENT_TYPE] = list(schema.event_types)
+    default = schema.default_type
+    if EVENT_TYPE not in bound and default is not None:
+        bound[EVENT_TYPE] = [default]
     names = bound.get(EVENT_TYPE)
+    if names and default is not None and schema.event_types[default].unknown == "dynamic":
+        names = bound[EVENT_TYPE] = [name for name in names if name in schema.event_types] or [default]
     if not names:
         listed = ", ".join(list(schema.event_types)[:8])
         violations.append(Violation("no event type", EVENT_TYPE, f"the event names no event type; there are: {listed}"))
@@ -186,7 +205,10 @@ class PlainAdmission:
         self.types = (event_type,)
         self.takers = {name: taker(entry.domain) for name, entry in view.attributes.items() if name != EVENT_TYPE}
         self.mandatory = frozenset(view.mandatory) - {EVENT_TYPE}
-        self.passed_over = (str, int, float, bool) if view.is_open else ()  # what has no attributes inside
+        self.passed_over = (str, int, float, bool) if view.unknown == "ignored" else ()  # what has no attributes inside
+        self.readable = view.attributes if isinstance(view.attributes, ReadableAttributes) else None
+        self.keeps = view.unknown in ("kept", "dynamic")
+        self._elsewhere = frozenset(schema.attributes) - self.takers.keys()
 
     def admit(self, raw: dict[str, Any]) -> dict[str, tuple[Value, ...]] | None:
         """Return the event's values, or None where it needs a closer look."""
@@ -198,10 +220,14 @@ class PlainAdmission:
             take = takers.get(name)
             if take is None and isinstance(given, self.passed_over):
                 continue
+            if take is None and self.keeps and name not in self._elsewhere:
+                take = _take_dynamic
             if take is None or (value := take(given)) is None:
                 return None
             values[name] = (value,)
-        return values if self.mandatory <= values.keys() else None
+        if not self.mandatory <= values.keys():
+            return None
+        return values if self.readable is None else ReadableValues(values, self.readable)
 
 
 def taker(domain: Domain) -> Taker:
@@ -213,6 +239,8 @@ def taker(domain: Domain) -> Taker:
             return _take_text
         case BooleanDomain():
             return _take_boolean
+        case DynamicDomain():
+            return _take_dynamic
         case EnumeratedDomain():
             members = domain.positions
         case HierarchicalDomain():
@@ -241,6 +269,10 @@ def _take_text(raw: Any) -> str | None:
 
 def _take_boolean(raw: Any) -> bool | None:
     return raw if type(raw) is bool else None
+
+
+def _take_dynamic(raw: Any) -> Value | None:
+    return raw if type(raw) is bool else _take_text(raw) if type(raw) is str else _take_number(raw)
 
 
 def _take_nothing(raw: Any) -> None:  # noqa: ARG001

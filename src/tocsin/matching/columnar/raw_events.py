@@ -123,7 +123,12 @@ class RawEvents:
         """Return the shape of an event; None where its events go the long way."""
         plain = self._schema.plain_admission(raw.get(EVENT_TYPE))
         names = set(raw) - {EVENT_TYPE}
-        if plain is None or self._layout.multiples or not plain.mandatory <= names <= plain.takers.keys():
+        if (
+            plain is None
+            or plain.readable is not None
+            or self._layout.multiples
+            or not plain.mandatory <= names <= plain.takers.keys()
+        ):
             return None
         coders = {
             (coder.column.attribute, coder.column.derivation): at for at, coder in enumerate(self._encoder.coders)
