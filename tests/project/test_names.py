@@ -40,7 +40,7 @@ def exported(room: str) -> list[str]:
 
 
 def nouns() -> set[str]:
-    """The classes that users import; errors are listed in errors.py, with their meaning."""
+    """The classes that users import; errors are listed in tocsin/errors.py, with their meaning."""
     errors = {name for name, place in classes(SOURCES) if place == "errors.py"}
     defined = {name for name, _ in classes(SOURCES)}
     return {name for room in ROOMS for name in exported(room) if name in defined} - errors

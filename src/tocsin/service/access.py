@@ -26,17 +26,22 @@ UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AccessRule:
     """What a route needs; `owned`: it is about one thing of one account, and another's is not there."""
 
     needs: Needs
     owned: bool = False
 
 
-ANYONE, GUEST, PUBLISHER = Rule("anyone"), Rule("guest"), Rule("publisher")
-MEMBER, OWNER, TICKET, ADMIN = Rule("member"), Rule("member", owned=True), Rule("ticket", owned=True), Rule("admin")
+ANYONE, GUEST, PUBLISHER = AccessRule("anyone"), AccessRule("guest"), AccessRule("publisher")
+MEMBER, OWNER, TICKET, ADMIN = (
+    AccessRule("member"),
+    AccessRule("member", owned=True),
+    AccessRule("ticket", owned=True),
+    AccessRule("admin"),
+)
 
-TABLE: dict[tuple[str, str], Rule] = {
+TABLE: dict[tuple[str, str], AccessRule] = {
     # operations
     ("GET", "/healthz"): ANYONE,
     ("GET", "/readyz"): ANYONE,
@@ -121,7 +126,7 @@ TABLE: dict[tuple[str, str], Rule] = {
 }
 
 
-def rule_of(method: str, path: str) -> Rule:
+def rule_of(method: str, path: str) -> AccessRule:
     """Return the rule of a route; a HEAD is as a GET. Raises KeyError where the table has none."""
     return TABLE["GET" if method == "HEAD" else method, path]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from starlette.requests import HTTPConnection
 
 from tocsin.documents.accounts import Scope
-from tocsin.service.access import UNSAFE, Rule, rule_of, scope_of
+from tocsin.service.access import UNSAFE, AccessRule, rule_of, scope_of
 from tocsin.service.problems import Forbidden, Throttled, Unauthenticated
 from tocsin.store.audit import Actor
 
@@ -81,7 +81,7 @@ async def guard(connection: HTTPConnection) -> Principal:
     return principal
 
 
-async def identify(service: Service, connection: HTTPConnection, rule: Rule) -> Principal:
+async def identify(service: Service, connection: HTTPConnection, rule: AccessRule) -> Principal:
     """Return the account that the credential belongs to, or a guest where there is none."""
     address = connection.client.host if connection.client else ""
     guest = Principal("", 0, "guest", "none", address=address)
@@ -132,7 +132,7 @@ def _check_browser(service: Service, connection: HTTPConnection, principal: Prin
         raise Forbidden(f"the header {CSRF_HEADER} must carry the session's CSRF token; or use an API token")
 
 
-def _check_role(service: Service, connection: HTTPConnection, principal: Principal, rule: Rule) -> None:
+def _check_role(service: Service, connection: HTTPConnection, principal: Principal, rule: AccessRule) -> None:
     guests = service.settings.guests
     if rule.needs == "anyone":
         return
@@ -148,7 +148,7 @@ def _check_role(service: Service, connection: HTTPConnection, principal: Princip
         raise Forbidden("this needs an account of the role admin")
 
 
-def _check_scope(principal: Principal, rule: Rule, scope: Scope) -> None:
+def _check_scope(principal: Principal, rule: AccessRule, scope: Scope) -> None:
     if rule.needs != "anyone" and not principal.may(scope):
         raise Forbidden(f"this token is not good for that: it lacks the scope {scope}")
 

@@ -15,7 +15,7 @@ _STEPS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 
 
 @dataclass(frozen=True)
-class Line:
+class Series:
     """One series: its name, the path through its values, and its last value in words."""
 
     name: str
@@ -28,7 +28,7 @@ class Chart:
     """What the template draws."""
 
     title: str
-    lines: list[Line]
+    lines: list[Series]
     ticks: list[tuple[float, str]]  # y, label
     words: str  # for who cannot see it
     seconds: int
@@ -37,7 +37,7 @@ class Chart:
 def chart(title: str, series: Sequence[tuple[str, Sequence[float | None]]], *, points: int, seconds: int) -> Chart:
     """Return a chart of series that end now and may be shorter than `points`; None leaves a gap."""
     top = ceiling(max((value for _, values in series for value in values if value is not None), default=0.0))
-    lines = [Line(name, _path(values, top, points), _last(values)) for name, values in series]
+    lines = [Series(name, _path(values, top, points), _last(values)) for name, values in series]
     ticks = [(_y(top * share, top), amount(top * share)) for share in (0.0, 0.5, 1.0)]
     words = "; ".join(f"{line.name + ' ' if line.name else ''}{line.last} now" for line in lines)
     return Chart(title, lines, ticks, f"{title}: {words}", seconds)

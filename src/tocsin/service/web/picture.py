@@ -14,7 +14,7 @@ HUES = 5  # that app.css has for lines
 
 
 @dataclass(frozen=True)
-class Box:
+class NameBox:
     """A name in a column."""
 
     name: str
@@ -25,7 +25,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Line:
+class Link:
     """From an event type to an attribute, or from an attribute to its domain; dashed where it is optional."""
 
     x1: int
@@ -40,8 +40,8 @@ class Line:
 class Picture:
     """What the template draws."""
 
-    boxes: list[Box]
-    lines: list[Line]
+    boxes: list[NameBox]
+    lines: list[Link]
     width: int
     height: int
 
@@ -49,7 +49,7 @@ class Picture:
 def picture_of(schema: Schema) -> Picture:
     """Return the picture of a schema: attributes in their order, types and domains spread beside those they have."""
     rows = max(len(schema.event_types), len(schema.attributes), len(schema.domains), 1)
-    boxes: dict[tuple[str, str], Box] = {}
+    boxes: dict[tuple[str, str], NameBox] = {}
     places = {name: at for at, name in enumerate(schema.attributes)}
     used = {
         name: [places[one] for one, domain in schema.attributes.items() if domain == name] for name in schema.domains
@@ -85,12 +85,12 @@ def _middle(rows: Sequence[int], last: int) -> float:
 
 
 def _column(
-    boxes: dict[tuple[str, str], Box], kind: str, x: int, names: Iterable[tuple[str, str]], step: float
+    boxes: dict[tuple[str, str], NameBox], kind: str, x: int, names: Iterable[tuple[str, str]], step: float
 ) -> None:
     """Add a column; `step` is how many rows each name has."""
     for at, (name, note) in enumerate(names):
-        boxes[kind, name] = Box(name, x, round(TOP + (at + 0.5) * step * ROW - ROW / 2), kind, note)
+        boxes[kind, name] = NameBox(name, x, round(TOP + (at + 0.5) * step * ROW - ROW / 2), kind, note)
 
 
-def _line(left: Box, right: Box, *, optional: bool, hue: int = -1) -> Line:
-    return Line(left.x + WIDTH, left.y + BOX // 2, right.x, right.y + BOX // 2, optional, hue)
+def _line(left: NameBox, right: NameBox, *, optional: bool, hue: int = -1) -> Link:
+    return Link(left.x + WIDTH, left.y + BOX // 2, right.x, right.y + BOX // 2, optional, hue)

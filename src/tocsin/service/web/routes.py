@@ -7,7 +7,7 @@ from pathlib import Path
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
-from tocsin.service.access import Rule
+from tocsin.service.access import AccessRule
 from tocsin.service.web import (
     accounts,
     dashboard_pages,
@@ -25,7 +25,7 @@ _ALL = (
     match_pages.pages, accounts.pages, schema_pages.pages, publishing_pages.pages, subscribing_pages.pages,
     try_pages.pages, offer_pages.pages, operator_pages.pages, dashboard_pages.pages, delivery_pages.pages,
 )  # fmt: skip
-RULES: dict[tuple[str, str], Rule] = {key: rule for pages in _ALL for key, rule in pages.rules.items()}
+RULES: dict[tuple[str, str], AccessRule] = {key: rule for pages in _ALL for key, rule in pages.rules.items()}
 
 
 def page_routes() -> list[BaseRoute]:

@@ -27,7 +27,7 @@ EVENTS = """\
 
 
 @dataclass
-class Trial:
+class TryOut:
     """What came of it: for each event the subscriptions that match, and for each pair why."""
 
     schema: Schema | None = None
@@ -52,9 +52,9 @@ async def run(visit: Visit) -> Response:
     return visit.page(template, subscriptions=subscriptions, events=events, trial=trial)
 
 
-def attempt(subscriptions: str, events: str) -> Trial:
+def attempt(subscriptions: str, events: str) -> TryOut:
     """Return what these subscriptions and events, a line each, make of each other; the schema is guessed from them."""
-    trial = Trial()
+    trial = TryOut()
     lines = [line for line in subscriptions.splitlines() if line.strip()]
     documents = [line for line in events.splitlines() if line.strip()]
     if len(subscriptions) + len(events) > MOST_BYTES or max(len(lines), len(documents)) > MOST_LINES:

@@ -23,7 +23,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from tocsin.errors import TocsinError
-from tocsin.service.access import Rule
+from tocsin.service.access import AccessRule
 from tocsin.service.principal import CSRF_HEADER, Principal, identify, same_site, service_of
 from tocsin.service.problems import Forbidden, Throttled, Unauthenticated, problem_of
 from tocsin.service.service import Service
@@ -94,7 +94,7 @@ class Pages:
 
     def __init__(self) -> None:
         self.routes: list[Route] = []
-        self.rules: dict[tuple[str, str], Rule] = {}
+        self.rules: dict[tuple[str, str], AccessRule] = {}
 
     def get(self, path: str, needs: Needs) -> Callable[[Handler], Handler]:
         """Serve a page."""
@@ -111,7 +111,7 @@ class Pages:
                 return await _serve(request, needs, handler)
 
             self.routes.append(Route(path, serve, methods=[method]))
-            self.rules[method, path] = Rule(needs)
+            self.rules[method, path] = AccessRule(needs)
             return handler
 
         return add
@@ -119,7 +119,7 @@ class Pages:
 
 async def _serve(request: Request, needs: Needs, handler: Handler) -> Response:
     service = service_of(request)
-    principal = await identify(service, request, Rule("anyone"))
+    principal = await identify(service, request, AccessRule("anyone"))
     if principal.way == "token":  # programs have the API
         principal = Principal("", 0, "guest", "none", address=principal.address)
     request.scope["tocsin.who"] = principal.name or "guest"
