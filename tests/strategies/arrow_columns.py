@@ -8,7 +8,8 @@ from random import Random
 
 import pyarrow as pa
 
-from tocsin.schema import Event, NumericDomain, Schema, Value
+from tocsin.schema import EVENT_TYPE, Event, NumericDomain, Schema, Value
+from tocsin.schema.readings import DYNAMIC, ReadableAttributes, ReadableValues
 
 DECIMAL = pa.decimal128(38, 12)
 
@@ -19,7 +20,7 @@ def as_arrow_has_them(random: Random, schema: Schema, events: Sequence[Event]) -
     values: list[dict[str, tuple[Value, ...]]] = [{} for _ in events]
     columns: dict[str, pa.Array] = {}
     for name in names:
-        domain = schema.domain_of(name)
+        domain = schema.domain_of(name) if name in schema.attributes or name == EVENT_TYPE else DYNAMIC
         number = domain if isinstance(domain, NumericDomain) else None
         kind = None if number is None else random.choice(_types(number))
         lists: list[list[object] | None] = []
@@ -35,6 +36,9 @@ def as_arrow_has_them(random: Random, schema: Schema, events: Sequence[Event]) -
             columns[name] = pa.array(lists, None if kind is None else pa.list_(kind))
         else:
             columns[name] = pa.array([each and each[0] for each in lists], kind)
+    known = schema.view().attributes
+    if isinstance(known, ReadableAttributes):
+        return [Event(ReadableValues(kept, known)) for kept in values], pa.RecordBatch.from_pydict(columns)
     return [Event(kept) for kept in values], pa.RecordBatch.from_pydict(columns)
 
 

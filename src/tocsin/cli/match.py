@@ -287,7 +287,7 @@ def import_rules(
     lines, told, refused = [], [], 0
     for path in files:
         for file in sorted(path.rglob("*.*")) if path.is_dir() else [path]:
-            if path.is_dir() and file.suffix not in (".yml", ".yaml", ".json", ".jsonl"):
+            if path.is_dir() and file.suffix not in (".yml", ".yaml", ".json", ".jsonl", ".sql", ".cesql", ".jms"):
                 continue
             for rule, line in _imported(kind, file, loaded):
                 refused += not line

@@ -387,7 +387,8 @@ class SegmentEncoder:
             if found is not None:
                 code = known.get(found[0])
                 single[position] = remember(found[0]) if code is None else code
-        multiples: dict[int, MultipleCodes] = self._patterns.coded_one(values) if self._patterns is not None else {}
+        of_patterns = None if self._patterns is None else self._patterns.coded_one(values)
+        multiples = dict(of_patterns or {}) if self._multiple_valued else {}
         for position, coder in self._multiple_valued:
             column = coder.column
             found = values.get(column.attribute)
@@ -402,7 +403,8 @@ class SegmentEncoder:
                 multiples[position] = MultipleCodes(
                     np.array([0, len(codes)], np.int64), np.array(codes, np.int32), np.ones(1, np.bool_)
                 )
-        return CodedBatch(np.array(single, np.int32).reshape(-1, 1), multiples, seq, arrival)
+        together = multiples if self._multiple_valued or of_patterns is None else of_patterns
+        return CodedBatch(np.array(single, np.int32).reshape(-1, 1), together, seq, arrival)
 
     @cached_property
     def _single_valued(self) -> list[tuple[int, str, dict[Value, int], Callable[[Value], int]]]:

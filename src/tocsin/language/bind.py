@@ -213,7 +213,7 @@ class _Binding:
         left, right = _adapted(left, domain_of(right)), _adapted(right, domain_of(left))
         domain = comparing_domain(domain_of(left), domain_of(right))
         if domain is None:
-            message = f"{said(domain_of(left))} cannot be compared with {said(domain_of(right))}"
+            message = f"{said(domain_of(left))} cannot be compared with {said(domain_of(right))}{_hyphens(comparison)}"
             raise BindError(message, span=comparison.span)
         if comparison.op not in _EQUALITY and not is_ordered(domain):
             message = f"{said(domain_of(left))} has no order that {render(comparison)} could ask about"
@@ -429,6 +429,16 @@ class _Binding:
             message = f"{call.name} takes {said(parameter)} here; {render(written)} is {said(found)}"
             raise BindError(message, span=_place(written) or call.span)
         return bound
+
+
+def _hyphens(comparison: Comparison) -> str:
+    """Return advice where a difference of two names was most likely meant as one name."""
+    for side in (comparison.left, comparison.right):
+        if isinstance(side, syntax.Arithmetic) and side.op == "-":
+            names = [each.name for each in (side.left, side.right) if isinstance(each, syntax.AttributeValue)]
+            if len(names) == 2:
+                return f'. A name with a hyphen is written in double quotes: "{"-".join(names)}"'
+    return ""
 
 
 def _adapted(side: Expression, other: Domain) -> Expression:

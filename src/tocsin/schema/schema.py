@@ -28,7 +28,7 @@ from tocsin.schema.event import Event, PlainAdmission, admit
 from tocsin.schema.event_type import EVENT_TYPE, OPENNESS, EventType, TypeAttribute, Union, Unknown, View, ViewAttribute
 from tocsin.schema.finite_domains import EnumeratedDomain
 from tocsin.schema.infer import DEFAULT_TYPE, Proposal, infer, propose
-from tocsin.schema.readings import ReadableAttributes
+from tocsin.schema.readings import ANY_ATTRIBUTE, DOMAINS, ReadableAttributes, reading_of
 from tocsin.schema.shown import Shown, ShownTable
 
 T = TypeVar("T")
@@ -133,8 +133,9 @@ class Schema(Shown):
         try:
             return self.domains[self.attributes[attribute]]
         except KeyError:
-            if (entry := self.view().attributes.get(attribute)) is not None:  # a reading
-                return entry.domain
+            reading = reading_of(attribute)
+            if self._reads and (reading is not None or attribute == ANY_ATTRIBUTE):
+                return DOMAINS["text" if reading is None else reading[1]]
             raise UnknownAttribute(attribute, [*self.attributes, EVENT_TYPE]) from None
 
     def event_type(self, name: str) -> EventType:
@@ -157,6 +158,12 @@ class Schema(Shown):
         if not self.event_types:
             raise SchemaError("the schema has no event type yet; add one first")
         return EnumeratedDomain(name=EVENT_TYPE, values=tuple(self.event_types))
+
+    @functools.cached_property
+    def _reads(self) -> bool:
+        """Whether some attribute has no type of its own."""
+        keeping = any(each.unknown in ("kept", "dynamic") for each in self.event_types.values())
+        return keeping or any(each.kind == "dynamic" for each in self.domains.values())
 
     @functools.cached_property
     def _views(self) -> dict[frozenset[str], View]:

@@ -85,13 +85,15 @@ class RawEvents:
 
     def match(self, raw: dict[str, Any]) -> npt.NDArray[np.int32] | None:
         """Return what is told of the rows that the event matches, in memory that is used again; None: go the long way."""
+        if self._layout.multiples or self._told is None:
+            return None
         values = raw.values()
         key = (raw.get(EVENT_TYPE), *raw, *map(type, values))
         try:
             shape = self._shapes[key]
         except (KeyError, TypeError):  # new, or an event type that is no text
             shape = self._learn(key, raw)
-        if shape is None or self._told is None or needs_finishing(self._matcher.segment):
+        if shape is None or needs_finishing(self._matcher.segment):
             return None
         try:
             shape.struct.pack_into(shape.packed, 0, *map(getitem, shape.codes, values))
