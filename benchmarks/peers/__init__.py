@@ -12,4 +12,6 @@ that match each of the first CHECKED events to ANSWERS (one JSON list a line), t
 first ends early after SECONDS, the others match as many events as the first) and prints one JSON object:
 
   {"build_s": 1.5, "events": 200, "matches": 3600, "seconds": [0.5, 0.4, 0.4]}    or    {"skipped": "the reason"}
+
+Programs that match several events at once time that, and tell as "single_us" what one event takes, at the median.
 """

@@ -237,3 +237,23 @@ def test_imported_rules_are_bound_where_a_schema_is_given(tmp_path: Path) -> Non
     result = run("import", "percolator", str(rules), "--schema", "auction")
     assert result.exit_code == 1
     assert "0 of 1 rules taken" in result.output
+
+
+def test_mapping_is_proposed_checked_tried_and_counted(tmp_path: Path) -> None:
+    schema, samples, mapping = tmp_path / "s.toml", tmp_path / "cars.csv", tmp_path / "m.toml"
+    schema.write_text(
+        '[domains.number]\nkind = "numeric"\n[domains.origin]\nkind = "enumerated"\nvalues = ["europe", "japan"]\n'
+        '[attributes]\nweight_kg = "number"\norigin = "origin"\n'
+        '[event_types.car]\nweight_kg = "mandatory"\norigin = "optional"\n'
+    )
+    samples.write_text("Weight_in_lbs,Origin,Name\n1000,Europe,mini\n2000,USA,ford\n")
+    common = ["--schema", str(schema)]
+    inferred = run("mapping", "infer", str(samples), *common, "-o", str(mapping))
+    assert "USA" in inferred.stderr
+    assert 'unit = ["lb", "kg"]' in mapping.read_text()
+    assert run("mapping", "check", str(mapping), *common).exit_code == 0
+    tried = run("mapping", "try", str(mapping), str(samples), *common)
+    assert (tried.exit_code, "origin, from Origin" in tried.stdout) == (1, True)
+    run("schema", "extend", str(schema), "--values", "origin=usa", "--alias", "origin/USA=usa", "-o", str(schema))
+    counted = run("mapping", "coverage", str(mapping), str(samples), *common)
+    assert (counted.exit_code, counted.stdout.splitlines()[0]) == (0, "2 of 2 documents become events")

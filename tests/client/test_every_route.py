@@ -17,8 +17,8 @@ from tests.service.world import PASSWORD
 from tocsin.client import AsyncClient, Client, calls
 from tocsin.client.calls import ClientCall
 from tocsin.client.transport import ServiceRefused
-from tocsin.service.access import TABLE
 from tocsin.service.app import create_app
+from tocsin.service.principal import TABLE
 from tocsin.service.settings import ServiceSettings
 
 CAR: dict[str, Any] = {"event_type": "car", "price": 5}
@@ -33,6 +33,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     ),
     **dict.fromkeys(("retry_delivery", "skip_delivery"), (10**9, 1, 1)),
     "publish_all": ([CAR],),
+    "publish_messages": ([("1", b'{"event_type": "car", "price": 5}')],),
     "subscribe_all": (["car where price < 9"],),
     "replace": (10**9, "car where price < 9"),
     "explain": ("car where price < 9", CAR),

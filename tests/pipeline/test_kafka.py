@@ -243,3 +243,30 @@ def test_events_come_from_kafka_once_and_notifications_go_to_kafka(
     assert {(message["seq"], message["subscription"]) for message in messages} == world.expected
     assert len({message["id"] for message in messages}) == len(messages)
     world.broker.close()
+
+
+def test_the_client_reads_and_writes_kafka_without_spark(kafka: Kafka, tmp_path: Path) -> None:
+    from tests.service.live import serving
+    from tocsin.client import Client
+    from tocsin.client.connectors import SourceMessage, bring, carry, open_sink, open_source
+
+    for topic in ("cars", "alerts"):
+        kafka.create(topic)
+    kafka.send("cars", [*(json.dumps({"event_type": "car", "price": price}) for price in (5, 50, 500)), "nonsense"])
+    with serving(tmp_path) as live, Client(live.url, live.tokens["bob"]) as bob:
+        bob.subscribe("car where price < 100")
+
+        found: list[SourceMessage] = []
+        with open_source(f"kafka:{kafka.servers}/cars") as source:
+            while len(found) < 4:  # the test's own time ends it
+                found += source.read(10, 1.0)
+            sent = bob.publish_messages([(one.place, one.body) for one in found if one.body[:1] == b"{"])
+        assert (sent.accepted, sent.rejected) == (3, 0)  # and left before it acknowledged
+        with open_source(f"kafka:{kafka.servers}/cars") as source:
+            batches = bring(source, bob)
+            first = next(batch for batch in batches if batch.accepted + batch.rejected == 4)
+        assert (first.accepted, first.rejected) == (3, 1)
+        with open_sink(f"kafka:{kafka.servers}/alerts") as sink:
+            assert sum(carry(bob, sink, consumer="out", until_idle=True)) == 2  # stored once
+        expected = {one.id for one in bob.notifications(start="oldest").items}
+    assert {json.loads(line)["id"] for line in kafka.receive("alerts", 2)} == expected

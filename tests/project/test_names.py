@@ -6,6 +6,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests.project.files import ROOT
@@ -15,7 +16,12 @@ GLOSSARY = ROOT / "docs" / "glossary.md"
 ROOMS = ("", "schema", "language", "compile", "matching", "operators", "offers", "store", "broker", "client", "spark")
 
 
-def classes(folder: Path) -> Iterator[tuple[str, str]]:
+@cache
+def classes(folder: Path) -> tuple[tuple[str, str], ...]:
+    return tuple(_classes(folder))
+
+
+def _classes(folder: Path) -> Iterator[tuple[str, str]]:
     for file in sorted(folder.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):

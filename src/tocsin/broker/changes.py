@@ -43,6 +43,7 @@ from tocsin.errors import (
 )
 from tocsin.schema import Schema
 from tocsin.schema.files import dumps
+from tocsin.schema.growth import check_extends
 from tocsin.store import accounts, idempotency, replacements, schema_history, subscriptions
 from tocsin.store.accounts import Account
 from tocsin.store.subscriptions import NewSubscription, StoredSubscription, price_of
@@ -301,25 +302,6 @@ class FirstSchema:
 def same(a: Schema, b: Schema) -> bool:
     """Return whether two schemas say the same, whatever their version."""
     return dumps(replace(a, version=1), "json") == dumps(replace(b, version=1), "json")
-
-
-def check_extends(old: Schema, new: Schema) -> None:
-    """Raise SchemaError unless everything valid under the old schema stays valid under the new one."""
-    for what, before, after in (
-        ("domain", old.domains, new.domains),
-        ("attribute", old.attributes, new.attributes),
-    ):
-        for name, definition in before.items():
-            if after.get(name) != definition:
-                raise SchemaError(f"an extension may not change or remove the {what} {name!r}")
-    for name, event_type in old.event_types.items():
-        extended = new.event_types.get(name)
-        if extended is None or extended.attributes[: len(event_type.attributes)] != event_type.attributes:
-            raise SchemaError(f"an extension may not change or remove what the event type {name!r} has")
-        if any(entry.mandatory for entry in extended.attributes[len(event_type.attributes) :]):
-            raise SchemaError(f"an extension may only add optional attributes to the event type {name!r}")
-    if list(new.event_types)[: len(old.event_types)] != list(old.event_types):
-        raise SchemaError("an extension adds event types after those that exist")
 
 
 # --- replace, pause and resume ----------------------------------------------------------------------------------------

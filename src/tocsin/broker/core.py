@@ -21,6 +21,7 @@ from tocsin.broker.settings import BrokerSettings
 from tocsin.errors import SchemaError
 from tocsin.operators.registry import Registry
 from tocsin.schema import Schema
+from tocsin.schema.growth import Moved
 from tocsin.store import Meta, Store, Transaction, progress, schema_history, subscriptions
 from tocsin.store.subscriptions import LeaseRow, leases_since
 from tocsin.store.transaction import reach, read_meta
@@ -196,17 +197,24 @@ class Core:
 
     def _set_schema(self, schema: Schema, connection: Connection | None = None) -> None:
         self._schema = schema
-        if self.live.matcher.set_schema(schema):
-            self.reindex(connection)
+        moved = self.live.matcher.set_schema(schema)
+        if moved is None or moved:
+            self.reindex(connection, moved)
 
-    def reindex(self, connection: Connection | None = None) -> None:
-        """Give the matcher all subscriptions anew, from the store."""
+    def reindex(self, connection: Connection | None = None, moved: Moved | None = None) -> None:
+        """Give the matcher subscriptions anew, from the store: all, or those that something moved concerns."""
         if connection is None:
             with self.lock, self.store.read() as connection:
-                self.reindex(connection)
+                self.reindex(connection, moved)
             return
-        self.live.matcher.clear()
-        self.live.matcher.load(self._held(connection), self.schema)
+        if moved is None:
+            self.live.matcher.clear()
+            self.live.matcher.load(self._held(connection), self.schema)
+            return
+        anew = [(id, tree) for id, tree in self._held(connection) if moved.concerns(tree)]
+        self.live.changes += len(anew)
+        self.live.matcher.remove([id for id, _ in anew])
+        self.live.matcher.load(anew, self.schema)
 
     def _held(self, connection: Connection) -> Iterator[tuple[int, bytes]]:
         """Yield (id, JSON tree) of the subscriptions that are held."""

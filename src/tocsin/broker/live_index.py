@@ -17,7 +17,7 @@ import numpy as np
 
 from tocsin.broker.expressions import Prepared
 from tocsin.broker.live_leases import NEVER, Lease, LiveLeases
-from tocsin.broker.live_matcher import LiveFolder, LiveMatcher, Loaded, same_layout
+from tocsin.broker.live_matcher import LiveFolder, LiveMatcher, Loaded
 from tocsin.errors import FileError
 from tocsin.matching.engine import Inquiry
 from tocsin.offers.programs import Programs
@@ -173,6 +173,6 @@ def _load(store: Store, folder: LiveFolder) -> Loaded | None:
     if manifest.seq < stands.horizon:
         raise FileError(where, f"it is as of seq {manifest.seq}, and what ended up to {stands.horizon} is not kept")
     made_under, schema = versions.get(manifest.schema_version), versions.get(stands.schema_version)
-    if made_under is None or schema is None or not same_layout(made_under, schema):
+    if made_under is None or schema is None:
         raise FileError(where, "it was made under another schema")
-    return folder.load_live(schema)
+    return folder.load_live(made_under)  # who follows the store goes on to the schema in force, and moves what it must

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -76,19 +77,31 @@ def unsubscribe(
 
 
 def publish(
-    events: str = typer.Argument("-", help="Events, JSONL; - for standard input."),
+    events: str = typer.Argument(
+        "-",
+        help="Events, JSONL; - for standard input; or kafka:SERVERS/TOPICS, nats:SERVER/SUBJECT, redis:SERVER/STREAM, "
+        "postgres:ADDRESS/TABLE, which are read until Ctrl-C.",
+    ),
     atomic: bool = typer.Option(False, help="All of a batch or none; otherwise bad events become dead letters."),
     batch: int = typer.Option(BATCH, min=1, max=100_000, help="Events in a request."),
+    event_type: str = typer.Option("event", help="Of events of a message system that name none."),
+    until_idle: bool = typer.Option(False, help="End when a message system has no more."),
     url: str | None = URL_OPTION,
     token: str | None = TOKEN_OPTION,
     json: bool = JSON_OPTION,
 ) -> None:
     """Publish events in batches, as fast as the service takes them. Exit code 1: some were bad, and are dead letters."""
     accepted = rejected = 0
-    lines = (line.strip() for line in read_lines(events) if line.strip())
-    with connect(url, token) as client:
-        batches = client.publish_many(lines, size=batch, atomic=atomic)
-        with progress("publishing", batches) as shown:
+    with connect(url, token) as client, ExitStack() as opened:
+        from tocsin.client import connectors
+
+        if connectors.is_address(events):
+            source = opened.enter_context(connectors.open_source(events))
+            batches = connectors.bring(source, client, event_type=event_type, size=batch, until_idle=until_idle)
+        else:
+            lines = (line.strip() for line in read_lines(events) if line.strip())
+            batches = client.publish_many(lines, size=batch, atomic=atomic)
+        with progress("publishing", batches) as shown, suppress(KeyboardInterrupt):
             for one in shown:
                 accepted, rejected = accepted + one.accepted, rejected + one.rejected
     if json:
@@ -104,6 +117,11 @@ def listen(
     start: str = typer.Option("acknowledged", help="Where to begin: acknowledged, oldest or now."),
     consumer: str = typer.Option("default", help="Who listens: each consumer has its own place."),
     acknowledge: bool = typer.Option(True, help="Say of each that it was taken, once it is printed."),
+    to: str | None = typer.Option(
+        None,
+        help="Write them to kafka:SERVERS/TOPIC, nats:SERVER/SUBJECT, redis:SERVER/STREAM or postgres:ADDRESS/TABLE.",
+    ),
+    until_idle: bool = typer.Option(False, help="With --to: end when there are no more."),
     url: str | None = URL_OPTION,
     token: str | None = TOKEN_OPTION,
 ) -> None:
@@ -112,6 +130,9 @@ def listen(
         raise typer.BadParameter("acknowledged, oldest or now")
     place = cast("Literal['acknowledged', 'oldest', 'now']", start)
     with connect(url, token) as client:
+        if to is not None:
+            _carry(client, to, consumer, until_idle)
+            return
         for number, one in enumerate(client.listen(consumer=consumer, start=place), 1):
             print_json(one)
             sys.stdout.flush()
@@ -119,6 +140,17 @@ def listen(
                 client.acknowledge(one.cursor, consumer=consumer)
             if number == count:
                 return
+
+
+def _carry(client: Client, to: str, consumer: str, until_idle: bool) -> None:
+    """Write notifications to a message system, from where the consumer's last run ended."""
+    from tocsin.client import connectors
+
+    written = 0
+    with connectors.open_sink(to) as sink, suppress(KeyboardInterrupt):
+        for some in connectors.carry(client, sink, consumer=consumer, until_idle=until_idle):
+            written += some
+    warn(f"{written} written to {to}")
 
 
 def why(

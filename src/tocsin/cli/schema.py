@@ -66,6 +66,9 @@ def extend(
     attribute: str | None = typer.Option(None, help="A new attribute: NAME=DOMAIN."),
     event_type: str | None = typer.Option(None, help="A new event type: NAME=ATTRIBUTE[:optional][:multiple],…"),
     add: str | None = typer.Option(None, help="One more optional attribute of a type: TYPE=ATTRIBUTE[:multiple]."),
+    values: list[str] = typer.Option([], help="More values of a domain: DOMAIN=VALUE,… or DOMAIN/PARENT=VALUE,…"),
+    alias: list[str] = typer.Option([], help="Another name: NAME=ATTRIBUTE, or DOMAIN/NAME=VALUE."),
+    deprecate: list[str] = typer.Option([], help="What should no longer be used: NAME=WORDS."),
     request: Path | None = typer.Option(
         None, help="An XML request (ADD_DOMAIN, ADD_ATTRIBUTE, EXTENT_SCHEMA, ADD_EVENT)."
     ),
@@ -73,19 +76,41 @@ def extend(
         None, "--output", "-o", help="Write the new schema here instead of printing it."
     ),
 ) -> None:
-    """Apply extension rules, in the order domain, attribute, event type, extension, request: all of them or none."""
+    """Apply extension rules, in the order of the options: all of them or none."""
     # merged
     from tocsin.schema import files
 
     old = load_schema(file)
-    new = apply_extension(old, ExtensionOptions(domain, attribute, event_type, add, request))
+    new = apply_extension(old, ExtensionOptions(domain, attribute, event_type, add, values, alias, deprecate, request))
     if new.version == old.version:
-        raise BadDefinition("nothing to extend: give --domain, --attribute, --event-type, --add or --request")
+        options = "--domain, --attribute, --event-type, --add, --values, --alias, --deprecate or --request"
+        raise BadDefinition(f"nothing to extend: give {options}")
     if output is None:
         print(files.dumps(new, "toml"), end="")
     else:
         files.save(new, output)
         warn(f"{output}: version {new.version}")
+
+
+@app.command()
+def consolidate(
+    file: str = _FILE,
+    output: Path | None = typer.Option(
+        None, "--output", "-o", help="Write the new schema here instead of printing it."
+    ),
+) -> None:
+    """Make one what is said twice: attributes with nearly the same name and the same domain, by aliases."""
+    from tocsin.schema.consolidate import consolidated
+
+    old = load_schema(file)
+    new = consolidated(old)
+    for name, meant in new.aliases.items():
+        if name not in old.aliases:
+            warn(f"{name} means {meant}")
+    if output is None:
+        print(files.dumps(new, "toml"), end="")
+    else:
+        files.save(new, output)
 
 
 @app.command()
@@ -124,6 +149,9 @@ class ExtensionOptions:
     attribute: str | None
     event_type: str | None
     add: str | None
+    values: list[str]
+    alias: list[str]
+    deprecate: list[str]
     request: Path | None
 
 
@@ -141,6 +169,16 @@ def apply_extension(schema: Schema, extension: ExtensionOptions) -> Schema:
         event_type, text = _pair(extension.add, "--add TYPE=ATTRIBUTE[:multiple]")
         entry = _entry(text)
         schema = schema.extend_event_type(event_type, entry.attribute, multiple=entry.multiple)
+    for text in extension.values:
+        place, listed = _pair(text, "--values DOMAIN=VALUE,… or DOMAIN/PARENT=VALUE,…")
+        domain, _, below = place.partition("/")
+        schema = schema.add_values(domain, [value.strip() for value in listed.split(",")], below=below or None)
+    for text in extension.alias:
+        name, meant = _pair(text, "--alias NAME=ATTRIBUTE or DOMAIN/NAME=VALUE")
+        domain, slash, value = name.partition("/")
+        schema = schema.add_value_alias(domain, value, meant) if slash else schema.add_alias(name, meant)
+    for text in extension.deprecate:
+        schema = schema.deprecate(*_pair(text, "--deprecate NAME=WORDS"))
     if extension.request is not None:
         schema = _apply_request(schema, extension.request)
     return schema

@@ -7,6 +7,7 @@
 
 calls.py      every request, described once; what comes back is in tocsin.documents
 client.py     does them, waiting or awaited
+connectors.py Kafka, NATS, Redis and PostgreSQL: events from there, notifications to there
 transport.py  server-sent events, read line by line; when a request is tried again; what is raised
 """
 

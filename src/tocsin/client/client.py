@@ -139,6 +139,7 @@ class Client:
 
     publish = _waited(calls.publish)
     publish_all = _waited(calls.publish_all)
+    publish_messages = _waited(calls.publish_messages)
     matches_of = _waited(calls.matches_of)
     subscribe = _waited(calls.subscribe)
     subscription = _waited(calls.subscription)
@@ -294,6 +295,7 @@ class AsyncClient:
 
     publish = _awaited(calls.publish)
     publish_all = _awaited(calls.publish_all)
+    publish_messages = _awaited(calls.publish_messages)
     matches_of = _awaited(calls.matches_of)
     subscribe = _awaited(calls.subscribe)
     subscription = _awaited(calls.subscription)

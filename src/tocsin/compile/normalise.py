@@ -440,11 +440,13 @@ def _merge_attribute(atoms: list[Atom], view: View, name: str) -> list[Atom] | N
     limits = limits_of(view[name].domain)
     for derivation in ("value", "words", "patterns", "latitude", "longitude"):
         columns = [atom for atom in asks if isinstance(atom, Among) and atom.derivation == derivation]
+        if not columns:
+            continue
         found = _merge_several(columns) if derivation in _SEVERAL else _merge_unique(columns, limits)
         if found is None:
             return None
         kept = [*found, *kept]
-    if any(_contradictory(kept, derivation) for derivation in _SEVERAL):
+    if len(kept) > 1 and any(_contradictory(kept, derivation) for derivation in _SEVERAL):
         return None
     return [_as_bound(atom, view) for atom in kept] or [*bound[:1]]
 

@@ -39,8 +39,32 @@ class NewEventType(RequestDocument, frozen=True):
     attributes: Annotated[list[NewEventTypeEntry], Meta(max_length=1000)]
 
 
+class NewValues(RequestDocument, frozen=True):
+    """Values for a domain that is there: after those that it has, or below one of a hierarchy."""
+
+    domain: str
+    values: Annotated[list[str], Meta(min_length=1, max_length=10_000)]
+    below: str | None = None
+    less: Annotated[tuple[tuple[str, str], ...], Meta(max_length=10_000)] = ()
+
+
+class NewAlias(RequestDocument, frozen=True):
+    """Another name for an attribute; with a domain, for one of its values. What was apart becomes one."""
+
+    alias: str
+    means: str
+    domain: str | None = None
+
+
+class Deprecation(RequestDocument, frozen=True):
+    """What should no longer be used: an attribute, an event type or DOMAIN.VALUE; without words, it may be again."""
+
+    name: str
+    words: Annotated[str, Meta(max_length=500)] = ""
+
+
 class Extension(RequestDocument, frozen=True, omit_defaults=True):
-    """One extension by one of the four rules; exactly one of the fields is given."""
+    """One extension, by one of the four rules, or of what is there; exactly one of the fields is given."""
 
     add_domain: (
         Annotated[dict[str, Any], Meta(description='{"name": "money", "kind": "numeric", …}, as in a schema document')]
@@ -49,11 +73,13 @@ class Extension(RequestDocument, frozen=True, omit_defaults=True):
     add_attribute: NewAttribute | UnsetType = UNSET
     extend_event_type: TypeExtension | UnsetType = UNSET
     add_event_type: NewEventType | UnsetType = UNSET
+    add_values: NewValues | UnsetType = UNSET
+    add_alias: NewAlias | UnsetType = UNSET
+    deprecate: Deprecation | UnsetType = UNSET
 
     def __post_init__(self) -> None:
-        given = [self.add_domain, self.add_attribute, self.extend_event_type, self.add_event_type]
-        if sum(one is not UNSET for one in given) != 1:
-            raise ValueError("an extension is one of add_domain, add_attribute, extend_event_type, add_event_type")
+        if sum(getattr(self, name) is not UNSET for name in self.__struct_fields__) != 1:
+            raise ValueError(f"an extension is one of {', '.join(self.__struct_fields__)}")
 
 
 OneExtension = Annotated[Extension, Meta(extra_json_schema={"minProperties": 1, "maxProperties": 1})]
@@ -100,7 +126,8 @@ class OperatorView(ResponseDocument, frozen=True):
     cost_seconds: float
     timeout_seconds: float | None
     pure: bool
-    runs: Literal["here", "thread", "process"]
+    runs: Literal["auto", "here", "thread", "process"]
+    remembers: bool
     batches: bool
     help: str
 

@@ -8,16 +8,16 @@ are never read; columns whose attribute the events lack are absent.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from tocsin.compile.table import Column, Derivation
 from tocsin.errors import BadValue
-from tocsin.index.coder import Coder, Codes
+from tocsin.index.coder import Coder, Codes, TextCoder
 from tocsin.index.jit import kernel
 from tocsin.index.key_column import CodedBatch, KeyColumn, MultipleCodes, RawColumns, from_events, keys_of
 from tocsin.index.layout import ABSENT_CODE
@@ -106,6 +106,10 @@ class EventSource(ABC):
         """Return the same also where they must first be put into one piece, which pays for words."""
         return self.texts(attribute)
 
+    def text_lists(self, _: str) -> tuple[pa.StringArray, Int64s] | None:
+        """Return the texts of lists of an attribute, all in one, and where each event's begin and end there, if it has such."""
+        return None
+
     @abstractmethod
     def sample(self, count: int) -> EventSource:
         """Return the first `count` events as a source of their own."""
@@ -128,6 +132,13 @@ class EventObjects(EventSource):
 
     def read(self, attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn:
         return from_events(self.events, attribute, domain, derivation)
+
+    def word_tokens(self, attribute: str, domain: Domain) -> WordTokens | None:
+        if len(self.events) == 1 and attribute not in self._tokens:
+            found = self.events[0].values.get(attribute)
+            if isinstance(domain, TextDomain) and domain.max_length is None and (found is None or len(found) == 1):
+                self._tokens[attribute] = WordTokens.of_one(None if found is None else str(found[0]))
+        return super().word_tokens(attribute, domain)
 
     def whole_texts(self, attribute: str) -> pa.StringArray | None:
         if not is_there("pyarrow"):  # an extra; words are then cut event by event
@@ -191,6 +202,21 @@ class EventColumns(EventSource):
         array = self.batch.column(position) if position >= 0 else None
         return array if array is not None and array.type == pa.string() and len(array) else None
 
+    def text_lists(self, attribute: str) -> tuple[pa.StringArray, Int64s] | None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        position = self.batch.schema.get_field_index(attribute)
+        array = self.batch.column(position) if position >= 0 else None
+        if array is None or not pa.types.is_list(array.type) or array.type.value_type != pa.string():
+            return None
+        texts = pc.list_flatten(array)
+        if texts.null_count or not len(texts):
+            return None
+        offset = np.zeros(len(array) + 1, np.int64)
+        np.cumsum(pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False), out=offset[1:])
+        return texts, offset
+
     def sample(self, count: int) -> EventColumns:
         return EventColumns(self.batch.slice(0, count), self.schema)
 
@@ -248,6 +274,34 @@ class EventColumns(EventSource):
         return Event(ReadableValues(bound, readable) if isinstance(readable, ReadableAttributes) else bound)
 
 
+class EventRows(Sequence[Event]):
+    """The events of columns, for who asks for one; matching takes the columns themselves."""
+
+    def __init__(self, source: EventColumns) -> None:
+        self.source = source
+
+    def __len__(self) -> int:
+        return self.source.size
+
+    @overload
+    def __getitem__(self, at: int) -> Event: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Event]: ...
+
+    def __getitem__(self, at: int | slice) -> Event | Sequence[Event]:
+        if isinstance(at, slice):
+            return [self.source.event(number) for number in range(*at.indices(len(self)))]
+        if not -len(self) <= at < len(self):
+            raise IndexError(at)
+        return self.source.event(at % len(self))
+
+
+def source_of(events: Sequence[Event]) -> EventSource:
+    """Return events as the engine reads them."""
+    return events.source if isinstance(events, EventRows) else EventObjects(events)
+
+
 def _field(batch: pa.RecordBatch, name: str) -> pa.Array | None:
     """Return the column of that name, or the field of a struct column that the dotted name leads to."""
     import pyarrow as pa
@@ -290,8 +344,12 @@ class _Tables(NamedTuple):
 class SegmentEncoder:
     """Codes events by the constants of one segment, or of a table."""
 
-    def __init__(self, segment: Coded) -> None:
+    def __init__(self, segment: Coded, several: Container[str] = ()) -> None:
         self.coders = [Coder(column) for column in segment.columns]
+        # No living row asks about a column that was single-valued before its attribute became one of `several` values.
+        self._retired = {
+            at for at, each in enumerate(segment.columns) if not each.multiple and each.attribute in several
+        }
 
     def encode(
         self, source: EventSource, seq: Int64s | None = None, arrival: Int64s | None = None, *, raw: bool = False
@@ -314,6 +372,9 @@ class SegmentEncoder:
             if done is not None and done[position]:
                 continue
             column, row = coder.column, codes[position]
+            if position in self._retired:
+                row.fill(ABSENT_CODE)
+                continue
             if coder.words is not None and (tokens := source.word_tokens(column.attribute, column.domain)) is not None:
                 row.fill(ABSENT_CODE)
                 multiples[position] = tokens.coded(coder.words)
@@ -322,7 +383,19 @@ class SegmentEncoder:
                 row.fill(ABSENT_CODE)
                 multiples[position] = coder.patterns.coded(source.pattern_texts(column.attribute, column.domain))
                 continue
-            if coder.texts is not None and (texts := source.texts(column.attribute)) is not None:
+            if (
+                column.multiple
+                and coder.texts is not None
+                and (lists := source.text_lists(column.attribute)) is not None
+            ):
+                row.fill(ABSENT_CODE)
+                multiples[position] = _multiple_texts(*lists, coder.texts)
+                continue
+            if (
+                not column.multiple
+                and coder.texts is not None
+                and (texts := source.texts(column.attribute)) is not None
+            ):
                 coder.texts.code_into(texts, row)
                 if texts.null_count:
                     row[texts.is_null().to_numpy(zero_copy_only=False)] = ABSENT_CODE
@@ -445,6 +518,14 @@ def _lists_of_one(keys: KeyColumn, coder: Coder, codes: Codes) -> None:
         raise BadValue(f"{counts[row]} values", column.domain.name, found)
     codes.fill(ABSENT_CODE)
     codes[counts == 1] = coder.code(keys)
+
+
+def _multiple_texts(texts: pa.StringArray, offset: Int64s, coder: TextCoder) -> MultipleCodes:
+    """Return the distinct codes of each event's texts, ascending."""
+    coded = np.empty(len(texts), np.int32)
+    coder.code_into(texts, coded)
+    distinct_offset, codes = sorted_distinct(offset, coded, False)
+    return MultipleCodes(distinct_offset, codes, np.diff(offset) > 0)
 
 
 def _multiple(keys: KeyColumn, coder: Coder) -> MultipleCodes:

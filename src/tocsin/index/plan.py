@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from tocsin.compile.table import PredicateKind
 from tocsin.index.jit import kernel
+from tocsin.index.layout import GENERIC
 
 if TYPE_CHECKING:
     from tocsin.compile.table import ConjunctionTable
@@ -90,7 +91,14 @@ def choose_schemas(lowered: Lowered, access: AccessColumns, costs: PlanCosts) ->
     n = len(lowered.never)
     lists = np.zeros(len(lowered.access_codes) + 1, np.int64)
     np.cumsum(lowered.access_codes > 1, out=lists[1:])
-    cost = costs.row + costs.listed * np.diff(lists[lowered.access_offset])
+    looked_up = np.diff(lists[lowered.access_offset]).astype(np.float64)
+    # What else is looked up costs a block once for all rows that ask the same.
+    generic = lowered.atom_kind == GENERIC
+    if generic.any():
+        distinct = len(np.unique(lowered.atom_value[generic])) / generic.sum()
+        asked = np.concatenate([np.zeros(1, np.int64), np.cumsum(generic)])
+        looked_up = np.maximum(looked_up, distinct * np.diff(asked[lowered.atom_offset]))
+    cost = costs.row + costs.listed * looked_up
     if cost.sum() <= costs.probe or not len(lowered.access_column):
         return []
     # Evenly spaced, not random: the same conjunctions give the same plan.

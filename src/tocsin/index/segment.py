@@ -97,6 +97,12 @@ class Segment:
         domain_of = self.domain_of or domains.__getitem__
         return read_names(self.section(Section.NAMES), self.section(Section.CONSTANTS), domain_of)
 
+    def set_domains(self, domain_of: Callable[[str], Domain]) -> None:
+        """Let the domains of attributes be these: later versions of what they were."""
+        self.domain_of, self._given_columns, self._given_properties = domain_of, None, None
+        for name in ("names", "properties"):
+            self.__dict__.pop(name, None)
+
     @property
     def columns(self) -> Sequence[Column]:
         return self.names.columns

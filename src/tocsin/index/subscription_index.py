@@ -47,19 +47,26 @@ class Tier:
     """A segment, and the subscriptions that left it since it was built.
 
     `dead` maps the number of a subscription to the seq from which on it matches nothing; 0 is at once and for every
-    event.
+    event. `several` are the attributes that have several values by now.
     """
 
     name: str
     segment: Segment
     dead: dict[int, int] = field(default_factory=dict)
+    several: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.segment) - len(self.dead)
 
     @cached_property
     def encoder(self) -> SegmentEncoder:
-        return SegmentEncoder(self.segment)
+        return SegmentEncoder(self.segment, self.several)
+
+    def follow(self, schema: Schema) -> None:
+        """Code events by the domains of a later version of the schema, and by which attributes have several values."""
+        self.segment.set_domains(schema.domain_of)
+        self.several = schema.multiple_attributes
+        self.__dict__.pop("encoder", None)
 
     def number_of(self, id: object) -> int | None:
         """Return the number of a living subscription; None where the tier has none of that id."""
@@ -104,7 +111,7 @@ class Tier:
         """Return a tier whose later deletions do not reach this one."""
         whole = self.segment
         segment = Segment(whole.buffer.copy(), whole.directory, whole.columns, whole.properties)
-        copy = Tier(self.name, segment, dict(self.dead))
+        copy = Tier(self.name, segment, dict(self.dead), self.several)
         for seq in set(self.dead.values()) - {0}:
             segment.delete(np.array([number for number, at in self.dead.items() if at == seq], np.int64), seq)
         return copy
@@ -168,6 +175,14 @@ class SubscriptionIndex:
         self.costs: PlanCosts | None = None  # by which tiers are planned; None stands for the usual ones
 
     # --- changes ------------------------------------------------------------------------------------------------------
+
+    def set_schema(self, schema: Schema) -> None:
+        """Go on with a later version of the schema."""
+        with self._lock:
+            self.tiers()
+            self.schema = schema
+            for tier in self._tiers:
+                tier.follow(schema)
 
     def add(self, id: Any, form: NormalForm, lifetime: Lifetime = ALWAYS) -> None:
         """Hold a subscription."""
@@ -274,7 +289,9 @@ class SubscriptionIndex:
         """Return how often the sampled events have which codes; None where the constants themselves must do."""
         if self.sample is None or len(table) < PLANNED:
             return None
-        return statistics_of_sample(code_counts(table), SegmentEncoder(table).encode(self.sample))
+        return statistics_of_sample(
+            code_counts(table), SegmentEncoder(table, self.schema.multiple_attributes).encode(self.sample)
+        )
 
     # --- merging ------------------------------------------------------------------------------------------------------
 
@@ -295,6 +312,7 @@ class SubscriptionIndex:
                 merged = work.run(self._build)
                 with self._lock:
                     work.catch_up(merged)
+                    merged.follow(self.schema)  # it may have changed meanwhile
                     at = self._tiers.index(chosen[0])
                     self._tiers = (*self._tiers[:at], merged, *self._tiers[at + len(chosen) :])
             finally:

@@ -8,7 +8,7 @@ The bulk predicate form: a conjunction of predicates as a flat JSON object, for 
 
     {"id": "s1", "event_types": ["car"], "predicates": [["price", "<", 1300], ["brand", "in", ["mini", "cooper"]]]}
 
-Predicates are as in the JSON tree (documents.py). This module gives the syntax tree of one such object;
+Predicates are as in the JSON tree. This module gives the syntax tree of one such object;
 compile/bulk.py loads millions of them into columns without making trees.
 
 The JSON tree: a subscription as JSON values, for programs that write subscriptions.

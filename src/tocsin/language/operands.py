@@ -5,7 +5,7 @@ Used by bind.py, once the operator is known to be one that the attribute has.
 Which operators an attribute has: those that its domain offers, and those that follow from them.
 
 `in` follows from `=`, `between` from `>=` and `<=`, the three `contains` on attributes with several values from `=`;
-`ends with`, `contains text`, `matches` and `in network` from `like`; `is present` and `is absent` are always there. Used by bind.py; operands are checked in operands.py.
+`ends with`, `contains text`, `matches` and `in network` from `like`; `is present` and `is absent` are always there.
 """
 
 from __future__ import annotations

@@ -80,22 +80,24 @@ class Sides:
         """Property as written -> its names in bound trees: one for each union that has it."""
         found: dict[str, list[str]] = {}
         for union in self.unions:
-            for name in self.schema.view([union.subscriber]).attributes:
-                if name != EVENT_TYPE:
-                    found.setdefault(name, []).append(f"{union.subscriber}.{name}")
+            attributes = self.schema.view([union.subscriber]).attributes
+            aliases = [(alias, name) for alias, name in self.schema.aliases.items() if name in attributes]
+            for name, meant in (*((name, name) for name in attributes if name != EVENT_TYPE), *aliases):
+                found.setdefault(name, []).append(f"{union.subscriber}.{meant}")
         return found
 
     @cached_property
     def mandatory_properties(self) -> list[frozenset[str]]:
         """What a whole record of each union has, as written; who gives properties at all gives those of one of these."""
         entries = [self.schema.event_type(union.subscriber).attributes for union in self.unions]
-        return [frozenset(entry.attribute for entry in each if entry.mandatory) for each in entries]
+        return [frozenset(self.schema.meaning(one.attribute) for one in each if one.mandatory) for each in entries]
 
     @cached_property
     def subscription_scope(self) -> Scope:
         """What a subscription's condition may speak of: the event first, then its own properties."""
-        own = {name: full[0] for name, full in self.property_names.items() if name not in set(self.view.attributes)}
-        return Scope(self._attributes, aliases={**self._qualified, **own}, unknown=self._unknown)
+        listed = set(self.view.attributes)
+        own = {name: full[0] for name, full in self.property_names.items() if name not in listed}
+        return Scope(self._attributes, aliases={**own, **self._qualified}, unknown=self._unknown)
 
     @cached_property
     def rule_scope(self) -> Scope:
@@ -111,9 +113,12 @@ class Sides:
 
     @cached_property
     def _qualified(self) -> dict[str, str]:
-        """The event's attributes with the name of their type before them: insurance.name."""
-        listed = {f"{union.event}.{name}": name for union in self.unions for name in self.view.attributes}
-        return {full: name for full, name in listed.items() if full not in set(self._attributes)}
+        """The event's attributes under other names: their aliases, and with the name of their type before them."""
+        names = {name: name for name in self.view.attributes}
+        aliases = {alias: name for alias, name in self.schema.aliases.items() if name in names}
+        listed = {f"{union.event}.{name}": meant for union in self.unions for name, meant in (names | aliases).items()}
+        known = set(self._attributes)
+        return {full: name for full, name in (aliases | listed).items() if full not in known}
 
     def _unknown(self, name: str) -> str:
         if (reading := reading_of(name)) is not None and name not in self.schema.attributes:
@@ -183,7 +188,7 @@ def _check_mandatory(found: dict[str, Value], sides: Sides) -> None:
         lacking = [
             entry.attribute
             for entry in entries
-            if entry.mandatory and f"{union.subscriber}.{entry.attribute}" not in found
+            if entry.mandatory and f"{union.subscriber}.{sides.schema.meaning(entry.attribute)}" not in found
         ]
         if not lacking:
             return

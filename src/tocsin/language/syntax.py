@@ -1,7 +1,7 @@
 """The syntax tree: what a subscription is, whichever of its forms it was written in.
 
-The text form (parse.py), the JSON tree (documents.py), the builder (builder.py) and the bulk form (documents.py) all
-make these nodes; bind.py checks them against a schema and gives them their types; semantics.py says what they mean.
+The text form (parse.py), the builder (builder.py), the JSON tree and the bulk form (documents.py) all make these nodes;
+bind.py checks them against a schema and gives them their types; semantics.py says what they mean.
 Nodes are values: frozen, hashable, equal when they say the same. What does not take part in equality: a span, which
 tells where in the text a node stood, and what binding adds: the domain of a value, whether an attribute may have several,
 the function that a call calls.

@@ -25,7 +25,7 @@ from tocsin.compile.normalise import normalise
 from tocsin.compile.table import ConjunctionTable
 from tocsin.errors import EventRejected, UnknownSubscription, Violation
 from tocsin.index.build import Lifetimes
-from tocsin.index.encode import EventColumns, EventObjects, EventSource
+from tocsin.index.encode import EventColumns, EventObjects, EventSource, source_of
 from tocsin.index.subscription_index import ALWAYS, IndexStats, Lifetime, SubscriptionIndex
 from tocsin.language import BoundSubscription, Explanation, Subscription, explain, parse
 from tocsin.language.documents import BadLine
@@ -150,8 +150,9 @@ class Matcher(Engine, Shown):
         self.remove(id)
 
     def set_schema(self, schema: Schema) -> None:
-        """Go on with an extension of the schema, under which the segments are laid out alike."""
-        self.schema = self.index.schema = schema
+        """Go on with an extension of the schema; who added what it moves (schema/growth.py) adds it anew."""
+        self.index.set_schema(schema)
+        self.schema = schema
         self.asked = self.asked.cleared(schema)
         self._analysis = Analysis(schema, self.programs, self.operators)
         self._readers, self._read = {}, TiersRead((), [], None)
@@ -300,7 +301,7 @@ class Matcher(Engine, Shown):
             ids = np.asarray(self.match_array(events[0], inquiry=inquiry), np.int64)
             return np.zeros(len(ids), np.int64), ids.copy()
         positions, found = [_NOTHING], [_NOTHING]
-        for part in self.match_source(EventObjects(events), inquiry=inquiry):
+        for part in self.match_source(source_of(events), inquiry=inquiry):
             counts = part.counts()
             positions.append(np.repeat(np.arange(part.first, part.first + len(counts)), counts))
             found.append(part.ids.astype(np.int64))

@@ -1,7 +1,7 @@
 """Survivors of the scan: what could not be told by bitmaps is decided, cheapest first, and attributes are computed.
 
-Offers are looked at in groups: those whose computed values are kept, or whose formulas have one shape (survivors.py), together;
-one with rules that are no intervals, alone. What became of a pair is decided as language/semantics.py says: a refusal wins
+Offers are looked at in groups: those whose computed values are kept, or whose formulas have one shape, together; one with
+rules that are no intervals, alone. What became of a pair is decided as language/semantics.py says: a refusal wins
 over a failure, and of failures the first is told, computed attributes before rules.
 
 Shapes of formulas: those of many offers that differ in their constants only are computed together.

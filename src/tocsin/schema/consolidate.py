@@ -1,12 +1,13 @@
 """The consolidation report: what a schema that many publishers have extended says twice.
 
 Le Subscribe notes that its extension rules lead to redundancy (a publisher creates a domain with exactly the definition
-of an existing one) and leaves it there. Nothing that exists can be removed, so this is a report for people to read:
-which domain or attribute to use for new event types, and what nobody uses.
+of an existing one) and leaves it there. Nothing that exists can be removed; but attributes that say the same can become
+one, by aliases (`consolidated`). The rest is for people to read: which domain to use for new event types, what nobody uses.
 """
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import itertools
 from collections.abc import Hashable, Iterable, Mapping
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from tocsin.errors import SchemaError
 from tocsin.schema.domain import Domain
 from tocsin.schema.finite_domains import HierarchicalDomain
 from tocsin.schema.schema import Schema
@@ -35,6 +37,7 @@ class Finding:
     rule: str
     names: tuple[str, ...]
     text: str
+    alias: tuple[str, str] | None = None  # (alias, attribute): what would make the two one
 
     def __str__(self) -> str:
         return self.text
@@ -93,8 +96,28 @@ def _similar_attributes(schema: Schema) -> Iterable[Finding]:
     sets = {name: definition(schema.domains[domain]) for name, domain in schema.attributes.items()}
     for left, right in itertools.combinations(itertools.islice(sets, MOST_COMPARED), 2):
         if abs(len(left) - len(right)) <= 2 and sets[left] == sets[right] and are_similar(left, right):
+            if schema.meaning(left) == schema.meaning(right):
+                continue
             text = f"{left!r} and {right!r} have nearly the same name and domains that are defined alike"
-            yield Finding(SIMILAR_ATTRIBUTES, (left, right), text)
+            yield Finding(SIMILAR_ATTRIBUTES, (left, right), text, _alias(schema, left, right))
+
+
+def _alias(schema: Schema, left: str, right: str) -> tuple[str, str] | None:
+    """Return which of two attributes should be another name for the other, the newer for the older, where that can be."""
+    try:
+        schema.add_alias(right, left)
+    except SchemaError:
+        return None
+    return right, left
+
+
+def consolidated(schema: Schema) -> Schema:
+    """Return the schema in which attributes with nearly the same name and the same domain are one, step by step."""
+    for finding in consolidation_report(schema).of(SIMILAR_ATTRIBUTES):
+        if finding.alias is not None and finding.alias[0] not in schema.aliases:
+            with contextlib.suppress(SchemaError):  # what became one before may be in the way
+                schema = schema.add_alias(*finding.alias)
+    return schema
 
 
 def are_similar(left: str, right: str) -> bool:

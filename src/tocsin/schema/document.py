@@ -22,6 +22,13 @@
     event = "car"
     subscriber = "buyer"
 
+    [aliases]
+    cost = "price"
+
+    [deprecated]
+    cost = "say price"
+    "category.car" = "use vehicle"
+
 Events of the types in a list `open` may have attributes that no one declared; these are passed over: open = ["car"]. Those
 of the types in a list `kept` are kept, and asked about with their type; `dynamic` ones without (readings.py).
 A hierarchy is a mapping from each value to what lies below it; a list where nothing lies below those.
@@ -68,7 +75,7 @@ DOMAIN_KINDS: dict[str, type[Domain]] = {
     )
 }
 _OPEN: dict[str, Unknown] = {"open": "ignored", "kept": "kept", "dynamic": "dynamic"}  # lists of event types
-_SECTIONS = ("version", "domains", "attributes", "event_types", *_OPEN, "unions")
+_SECTIONS = ("version", "domains", "attributes", "event_types", *_OPEN, "unions", "aliases", "deprecated")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -93,6 +100,9 @@ def to_document(schema: Schema) -> Document:
         document["unions"] = {
             name: {"event": union.event, "subscriber": union.subscriber} for name, union in schema.unions.items()
         }
+    for section, words in (("aliases", schema.aliases), ("deprecated", schema.deprecated)):
+        if words:
+            document[section] = dict(words)
     return document
 
 
@@ -145,11 +155,20 @@ def from_document(document: object) -> Schema:
         for name in _open(section, sections.get(section, []), event_types):
             event_types[name] = replace(event_types[name], unknown=unknown)
     try:
-        return Schema(domains, attributes, event_types, version, _unions(sections))
+        words = [_words(sections, section) for section in ("aliases", "deprecated")]
+        return Schema(domains, attributes, event_types, version, _unions(sections), *words)
     except BadDefinition:
         raise
     except SchemaError as error:
         raise BadDefinition(str(error)) from None
+
+
+def _words(sections: Mapping[str, object], section: str) -> dict[str, str]:
+    table = _section(sections, section)
+    for name, words in table.items():
+        if not isinstance(words, str):
+            raise BadDefinition(f"{place(section, name)}: {shown(words)} is not a text")
+    return table
 
 
 def domain_from(name: str, spec: object, where: str) -> Domain:

@@ -1,8 +1,9 @@
 """Domains: named sets of values with their operators (Le Subscribe, section 2.1).
 
 A domain does three things: it says which operators its values have, it admits raw values (from JSON, Arrow, Python) as
-canonical ones, and it gives each canonical value a key. XML has text only: `from_text` makes raw values of it. Keys are what comparisons are made of, everywhere: two values
-are equal when their keys are, and one is less than another when its key is, where the domain is totally ordered.
+canonical ones, and it gives each canonical value a key. XML has text only: `from_text` makes raw values of it. Keys are
+what comparisons are made of, everywhere: two values are equal when their keys are, and one is less than another when its
+key is, where the domain is totally ordered.
 
     kind           canonical value           key
     numeric        int, float or Decimal     the number itself (Python compares the three exactly)
@@ -14,8 +15,7 @@ are equal when their keys are, and one is less than another when its key is, whe
     point          (latitude, longitude)     the pair; not ordered
     dynamic        any of the plain ones     its type and itself; asked about by readings (readings.py)
 
-The kinds with a structure of their own are in finite_domains.py and finite_domains.py; this module has the common part and
-the plain ones.
+The kinds with a structure of their own are in finite_domains.py; this module has the common part and the plain ones.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def admit(schema: Schema, raw: object) -> Event:
 
 
 def admit_plain(schema: Schema, raw: object) -> Event | None:
-    """Return the event where it is a plain one (see event.py), each attribute with the one value that `raw` has for it."""
+    """Return the event where it is a plain one, each attribute with the one value that `raw` has for it."""
     if type(raw) is dict and (plain := schema.plain_admission(raw.get(EVENT_TYPE))) is not None:
         values = plain.admit(raw)
         if values is not None:
@@ -66,23 +66,26 @@ def admit_thoroughly(schema: Schema, raw: object) -> Event:
     violations: list[Violation] = []
     if not isinstance(raw, Mapping):
         raise EventRejected([Violation("not an object", None, f"an event is an object, not {type(raw).__name__}")])
-    bound = flatten(raw, schema.point_attributes, violations)
+    bound = _under_their_names(schema, flatten(raw, schema.point_attributes, violations))
     view = _view_of(schema, bound, violations)
     declared = view.attributes if view else {}
     values: dict[str, tuple[Value, ...]] = {}
     for name, raws in bound.items():
-        entry = declared.declared(name) if isinstance(declared, ReadableAttributes) else declared.get(name)
+        meant = schema.meaning(name)
+        entry = declared.declared(meant) if isinstance(declared, ReadableAttributes) else declared.get(meant)
         if entry is not None:
-            values[name] = _admit_values(entry, raws, violations)
+            found = _admit_values(entry, raws, violations)
+            values[meant] = _united(entry.domain, values[meant], found) if meant in values else found
         elif view is not None and view.unknown in ("kept", "dynamic"):
-            if name not in schema.attributes and (kept := kept_values(raws)):
+            if meant not in schema.attributes and (kept := kept_values(raws)):
                 values[name] = kept
         elif view is not None and not view.is_open:
             violations.append(_unknown_attribute(schema, view, name, hint=len(violations) < MOST_SHOWN))
+    given = {schema.meaning(name) for name in bound}
     violations.extend(
         Violation("missing mandatory attribute", name, f"the mandatory attribute {name!r} is missing")
         for name in (view.mandatory if view else ())
-        if name not in bound
+        if name not in given
     )
     if violations:
         raise EventRejected(violations)
@@ -138,6 +141,21 @@ def _admit_values(entry: ViewAttribute, raws: list[object], violations: list[Vio
         message = f"{entry.name} is unique, and the event gives {len(by_key)} values"
         violations.append(Violation("several values for a unique attribute", entry.name, message))
     return tuple(by_key.values())
+
+
+def _under_their_names(schema: Schema, bound: dict[str, list[object]]) -> dict[str, list[object]]:
+    """Return what is bound, with names that are nothing but aliases replaced; an attribute that became one keeps its own."""
+    if not schema.aliases:
+        return bound
+    found: dict[str, list[object]] = {}
+    for name, raws in bound.items():
+        found.setdefault(name if name in schema.attributes else schema.meaning(name), []).extend(raws)
+    return found
+
+
+def _united(domain: Domain, some: tuple[Value, ...], more: tuple[Value, ...]) -> tuple[Value, ...]:
+    by_key = {domain.key(value): value for value in reversed((*some, *more))}
+    return tuple(dict.fromkeys(by_key[domain.key(value)] for value in (*some, *more)))
 
 
 def _unknown_attribute(schema: Schema, view: View, name: str, *, hint: bool) -> Violation:
@@ -204,6 +222,7 @@ class PlainAdmission:
         view = schema.view([event_type])
         self.types = (event_type,)
         self.takers = {name: taker(entry.domain) for name, entry in view.attributes.items() if name != EVENT_TYPE}
+        self.takers |= dict.fromkeys(schema.aliases, _take_nothing)
         self.mandatory = frozenset(view.mandatory) - {EVENT_TYPE}
         self.passed_over = (str, int, float, bool) if view.unknown == "ignored" else ()  # what has no attributes inside
         self.readable = view.attributes if isinstance(view.attributes, ReadableAttributes) else None
@@ -241,10 +260,8 @@ def taker(domain: Domain) -> Taker:
             return _take_boolean
         case DynamicDomain():
             return _take_dynamic
-        case EnumeratedDomain():
-            members = domain.positions
-        case HierarchicalDomain():
-            members = dict.fromkeys(domain.intervals, 0)
+        case EnumeratedDomain() | HierarchicalDomain():
+            members = frozenset(domain.values) - domain.meaning.keys()
         case _:
             return _take_nothing
     return lambda raw: raw if type(raw) is str and raw in members else None

@@ -8,8 +8,6 @@ reads back as an equal schema. A file that cannot be read raises FileError, one 
 BadDefinition; both name the place.
 
 TOML: a writer for the schema's document and nothing else; Python's tomllib reads it back.
-
-Small because the document is: see document.py for its shape, files.py for who calls.
 """
 
 from __future__ import annotations
@@ -46,6 +44,9 @@ def _types(document: Document) -> Iterator[tuple[str, Mapping[str, object]]]:
         yield f"event_types.{key(name)}", table
     for name, table in document.get("unions", {}).items():
         yield f"unions.{key(name)}", table
+    for section in ("aliases", "deprecated"):
+        if section in document:
+            yield section, document[section]
 
 
 def _domain(header: str, domain: Mapping[str, Any]) -> str:
@@ -53,7 +54,7 @@ def _domain(header: str, domain: Mapping[str, Any]) -> str:
     lines += [_line(name, value) for name, value in domain.items() if not isinstance(value, Mapping)]
     if isinstance(tree := domain.get("tree"), Mapping):
         # Dotted keys, not a table for each value: these keep the order of the values.
-        lines += ["", f"[{header}.tree]", *(f"{path} = {_value(below)}" for path, below in _branches(tree, ""))]
+        lines += ["", f"[{header}.tree]", *(f"{path} = {toml_value(below)}" for path, below in _branches(tree, ""))]
     return "\n".join(lines)
 
 
@@ -67,15 +68,20 @@ def _branches(tree: Mapping[str, Any], above: str) -> Iterator[tuple[str, list[s
 
 
 def _line(name: str, value: object) -> str:
-    line = f"{key(name)} = {_value(value)}"
+    line = f"{key(name)} = {toml_value(value)}"
     if len(line) <= _WIDTH or not isinstance(value, list | tuple):
         return line
-    return f"{key(name)} = [\n" + "".join(f"    {_value(item)},\n" for item in value) + "]"
+    return f"{key(name)} = [\n" + "".join(f"    {toml_value(item)},\n" for item in value) + "]"
 
 
-def _value(value: object) -> str:
+def toml_value(value: object) -> str:
+    """Return a value as TOML writes it."""
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
+        return f"[{', '.join(map(toml_value, value))}]"
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{key(name)} = {toml_value(each)}' for name, each in value.items())} }}"
+    if isinstance(value, bool):
+        return str(value).lower()
     return quoted(value) if isinstance(value, str) else repr(value)
 
 

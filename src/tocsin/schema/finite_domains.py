@@ -1,15 +1,23 @@
-"""Enumerated domains: a fixed list of values, unordered, totally ordered, or with a declared partial order.
+"""Enumerated domains: a list of values, unordered, totally ordered, or with a declared partial order.
 
 Hierarchical domains: values in a tree, such as categories and their sub-categories.
+
+Both may grow (`grown`, `with_alias`): values are added after those that exist, or below one of them, and an alias is
+another name for a value, admitted as that value. growth.py says what of it leaves everything valid.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterable
+from typing import Any, ClassVar, Literal, TypeVar
+
+import msgspec
 
 from tocsin.errors import BadDefinition, did_you_mean, nearest, repeated
 from tocsin.schema.domain import EQUALITY, ORDER, Domain, Value, check_member
+
+D = TypeVar("D", bound="EnumeratedDomain | HierarchicalDomain")
 
 
 class EnumeratedDomain(Domain, frozen=True, kw_only=True, tag="enumerated", omit_defaults=True, dict=True):
@@ -22,6 +30,7 @@ class EnumeratedDomain(Domain, frozen=True, kw_only=True, tag="enumerated", omit
     values: tuple[str, ...]
     order: Literal["none", "total", "partial"] = "none"
     less: tuple[tuple[str, str], ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()  # (another name, the value that it means)
 
     possible: ClassVar[frozenset[str]] = EQUALITY | ORDER
 
@@ -30,7 +39,7 @@ class EnumeratedDomain(Domain, frozen=True, kw_only=True, tag="enumerated", omit
             raise BadDefinition(f"domain {self.name!r}: an enumerated domain needs at least one value")
         for value in self.values:
             check_member(self, value)
-        if len(self.positions) < len(self.values):
+        if len(set(self.values)) < len(self.values):
             raise BadDefinition(f"domain {self.name!r}: listed twice: {', '.join(repeated(self.values)[:8])}")
         if self.less and self.order != "partial":
             raise BadDefinition(f"domain {self.name!r}: `less` needs order = 'partial'")
@@ -40,6 +49,7 @@ class EnumeratedDomain(Domain, frozen=True, kw_only=True, tag="enumerated", omit
                     raise BadDefinition(f"domain {self.name!r}: {value!r} in `less` is not one of its values")
         if cycle := [value for value in self.values if self.positions[value] in self.above[self.positions[value]]]:
             raise BadDefinition(f"domain {self.name!r}: the order goes in a circle through {', '.join(cycle)}")
+        check_aliases(self, movable=frozenset(self.values) if self.order == "none" else frozenset())
         Domain.__post_init__(self)
 
     def offerable(self) -> frozenset[str]:
@@ -47,7 +57,7 @@ class EnumeratedDomain(Domain, frozen=True, kw_only=True, tag="enumerated", omit
 
     def admit(self, raw: object) -> str:
         if isinstance(raw, str) and raw in self.positions:
-            return raw
+            return self.meaning.get(raw, raw)
         hint = did_you_mean(nearest(raw, self.values)) if isinstance(raw, str) else ""
         listed = ", ".join(self.values[:8]) + (", …" if len(self.values) > 8 else "")
         raise self.bad(raw, f"one of {listed}{hint}")
@@ -57,8 +67,18 @@ class EnumeratedDomain(Domain, frozen=True, kw_only=True, tag="enumerated", omit
 
     @functools.cached_property
     def positions(self) -> dict[str, int]:
-        """Value -> its position in the list."""
-        return {value: position for position, value in enumerate(self.values)}
+        """Value -> its position in the list; an alias has that of the value it means."""
+        listed = {value: position for position, value in enumerate(self.values)}
+        return listed | {alias: listed[value] for alias, value in self.aliases if value in listed}
+
+    @functools.cached_property
+    def meaning(self) -> dict[str, str]:
+        """Alias -> the value that it means."""
+        return dict(self.aliases)
+
+    def grown(self, values: Iterable[str], less: Iterable[tuple[str, str]] = ()) -> EnumeratedDomain:
+        """Return the domain with more values, after those that it has; in a total order they are greater."""
+        return msgspec.structs.replace(self, values=(*self.values, *values), less=(*self.less, *less))
 
     @functools.cached_property
     def above(self) -> tuple[frozenset[int], ...]:
@@ -99,26 +119,59 @@ class HierarchicalDomain(Domain, frozen=True, kw_only=True, tag="hierarchical", 
     """
 
     tree: dict[str, Any]
+    aliases: tuple[tuple[str, str], ...] = ()  # (another name, the value that it means)
 
     possible: ClassVar[frozenset[str]] = EQUALITY | ORDER | {"kind of"}
 
     def __post_init__(self) -> None:
         if not self.tree:
             raise BadDefinition(f"domain {self.name!r}: a hierarchical domain needs at least one value")
-        self.intervals  # noqa: B018  (walks the tree, which checks it)
+        leaves = {
+            value for value, (first, last) in self.intervals.items() if first == last
+        }  # walks the tree: checks it
+        check_aliases(self, movable=frozenset(leaves))
+        for alias, value in self.aliases:
+            if alias in leaves and (value not in leaves or self.parents[alias] != self.parents[value]):
+                raise BadDefinition(
+                    f"domain {self.name!r}: {alias!r} cannot mean {value!r}: they do not lie side by side in the hierarchy, "
+                    "with nothing below them, so one who asks for a kind of what is above them would hear otherwise"
+                )
         Domain.__post_init__(self)
 
     def __hash__(self) -> int:
         return hash((self.name, self.operators, frozenset(self.intervals)))
 
     def admit(self, raw: object) -> str:
-        if isinstance(raw, str) and raw in self.intervals:
-            return raw
+        if isinstance(raw, str) and (raw in self.intervals or raw in self.meaning):
+            return self.meaning.get(raw, raw)
         hint = did_you_mean(nearest(raw, self.intervals)) if isinstance(raw, str) else ""
         raise self.bad(raw, f"in the hierarchy {self.name!r}{hint}")
 
     def key(self, value: Value) -> int:
-        return self.intervals[value][0]  # type: ignore[index]
+        return self.intervals[self.meaning.get(value, value)][0]  # type: ignore[arg-type]
+
+    @functools.cached_property
+    def meaning(self) -> dict[str, str]:
+        """Alias -> the value that it means."""
+        return dict(self.aliases)
+
+    def grown(self, values: Iterable[str], below: str | None = None) -> HierarchicalDomain:
+        """Return the domain with more values at the top, or below one that it has."""
+        tree = _copied(self.tree)
+        place = tree
+        if below is not None:
+            if self.meaning.get(below, below) not in self.intervals:
+                raise BadDefinition(
+                    f"domain {self.name!r}: there is no {below!r}{did_you_mean(nearest(below, self.intervals))}"
+                )
+            below = self.meaning.get(below, below)
+            for above in (*self.ancestors(below), below):
+                place = place[above]
+        for value in values:
+            if value in self.intervals or value in place:
+                raise BadDefinition(f"domain {self.name!r}: {value!r} stands in two places of the hierarchy")
+            place[value] = {}
+        return msgspec.structs.replace(self, tree=tree)
 
     @functools.cached_property
     def intervals(self) -> dict[str, tuple[int, int]]:
@@ -163,8 +216,12 @@ class HierarchicalDomain(Domain, frozen=True, kw_only=True, tag="hierarchical", 
 
     def ancestors(self, value: str) -> tuple[str, ...]:
         """Return the values above `value`, the root first."""
-        number = self.intervals[value][0]
-        return tuple(other for other, (low, high) in self.intervals.items() if low < number <= high)
+        found: list[str] = []
+        above = self.parents[value]
+        while above is not None:
+            found.append(above)
+            above = self.parents[above]
+        return tuple(reversed(found))
 
 
 def _listed(domain: HierarchicalDomain, tree: Any) -> list[tuple[str, dict[str, Any] | None]]:
@@ -175,3 +232,35 @@ def _listed(domain: HierarchicalDomain, tree: Any) -> list[tuple[str, dict[str, 
             'such as {"furniture": {"table": {}, "chair": {}}}'
         )
     return list(reversed(tree.items()))
+
+
+def _copied(tree: dict[str, Any]) -> dict[str, Any]:
+    return {value: _copied(below) for value, below in tree.items()}
+
+
+# Aliases.
+
+
+def check_aliases(domain: EnumeratedDomain | HierarchicalDomain, movable: frozenset[str]) -> None:
+    """Raise BadDefinition unless each alias is a name of its own for a value, or one of the `movable` values."""
+    aliases, values = dict(domain.aliases), set(domain.values)
+    if len(aliases) < len(domain.aliases):
+        raise BadDefinition(f"domain {domain.name!r}: an alias means two values")
+    for alias, value in aliases.items():
+        check_member(domain, alias)
+        if value not in values or value in aliases:
+            hint = did_you_mean(nearest(value, values))
+            raise BadDefinition(
+                f"domain {domain.name!r}: the alias {alias!r} must mean one of its values, not {value!r}{hint}"
+            )
+        if alias in values and alias not in movable:
+            raise BadDefinition(
+                f"domain {domain.name!r}: {alias!r} is a value whose place in the order matters, so it cannot become an alias; "
+                "only a new name can"
+            )
+
+
+def with_alias(domain: D, alias: str, value: str) -> D:
+    """Return the domain in which `alias` means a value that it has; what meant the alias means that value too."""
+    moved = tuple((name, value if meant == alias else meant) for name, meant in domain.aliases)
+    return msgspec.structs.replace(domain, aliases=(*moved, (alias, domain.meaning.get(value, value))))

@@ -51,6 +51,7 @@ _DYNAMIC = DynamicDomain(name="dynamic")
 
 # From the narrowest to the widest; an attribute gets the first that admits all its values.
 _CANDIDATES: tuple[Domain, ...] = (_BOOLEAN, _INTEGER, _NUMBER, _DECIMAL, _TIME, _TEXT, _POINT)
+PLAIN_DOMAINS = {domain.name: domain for domain in _CANDIDATES}
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ def value_schema(domain: Domain) -> dict[str, Any]:
     if isinstance(domain, TextDomain):
         return {"type": "string"} | ({"maxLength": domain.max_length} if domain.max_length is not None else {})
     if isinstance(domain, EnumeratedDomain | HierarchicalDomain):
-        return {"enum": list(domain.values)}
+        return {"enum": list(dict.fromkeys([*domain.values, *domain.meaning]))}
     if domain.kind == "point":
         return {"oneOf": [_pair_schema(), *(_place_schema(*names) for names in _PLACES)]}
     return {"boolean": {"type": "boolean"}, "time": {"type": "string", "format": "date-time"}}[domain.kind]
@@ -120,7 +120,7 @@ def _mandatory_rule(schema: Schema, event_type: str) -> dict[str, Any] | None:
     then: dict[str, Any] = {"properties": {}}
     for entry in schema.event_type(event_type).attributes:
         if entry.mandatory:
-            *above, last = _path(schema, entry.attribute)
+            *above, last = _path(schema, schema.meaning(entry.attribute))
             place = then
             for key in above:
                 place.setdefault("required", []).append(key)

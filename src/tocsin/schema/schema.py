@@ -2,7 +2,12 @@
 
 A Schema never changes. The four extension rules give a new one, one version later, in which everything that was valid
 stays valid: domains and attributes are only added, event types gain optional attributes only. So a change is atomic,
-and whoever holds the older schema is not disturbed.
+and whoever holds the older schema is not disturbed. Beyond the four rules, domains get values and aliases, attributes get
+other names, and what should no longer be used is deprecated; growth.py says what a version may change.
+
+An alias is another name for an attribute: events that give it bind the attribute, subscriptions that name it ask about
+the attribute. Where the alias was an attribute of its own, the two are one from then on; an event that gives both has
+the values of both.
 """
 
 from __future__ import annotations
@@ -12,6 +17,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeVar
+
+import msgspec
 
 from tocsin.errors import (
     AttributeInType,
@@ -26,7 +33,7 @@ from tocsin.errors import (
 from tocsin.schema.domain import Domain
 from tocsin.schema.event import Event, PlainAdmission, admit
 from tocsin.schema.event_type import EVENT_TYPE, OPENNESS, EventType, TypeAttribute, Union, Unknown, View, ViewAttribute
-from tocsin.schema.finite_domains import EnumeratedDomain
+from tocsin.schema.finite_domains import EnumeratedDomain, HierarchicalDomain, with_alias
 from tocsin.schema.infer import DEFAULT_TYPE, Proposal, infer, propose
 from tocsin.schema.readings import ANY_ATTRIBUTE, DOMAINS, ReadableAttributes, reading_of
 from tocsin.schema.shown import Shown, ShownTable
@@ -46,6 +53,8 @@ class Schema(Shown):
     event_types: Mapping[str, EventType] = field(default_factory=dict)
     version: int = 1
     unions: Mapping[str, Union] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)  # another name -> the attribute that it means
+    deprecated: Mapping[str, str] = field(default_factory=dict)  # attribute, event type or DOMAIN.VALUE -> what to use
 
     def __post_init__(self) -> None:
         if self.version < 1:
@@ -68,6 +77,10 @@ class Schema(Shown):
             self._check_event_type(event_type)
         for union in self.unions.values():
             self._check_union(union)
+        for alias, target in self.aliases.items():
+            self._check_alias(alias, target)
+        for name in self.deprecated:
+            self._check_deprecated(name)
 
     def as_table(self) -> ShownTable:
         rows = []
@@ -121,6 +134,62 @@ class Schema(Shown):
         self._check_union(union)
         return self._next(unions={**self.unions, union.name: union})
 
+    # --- growth beyond the four rules ---------------------------------------------------------------------------------
+
+    def add_values(
+        self, domain: str, values: Iterable[str], *, below: str | None = None, less: Iterable[tuple[str, str]] = ()
+    ) -> Schema:
+        """Return the schema in which an enumerated or hierarchical domain has more values.
+
+        In a total order they are greater than all before; `less` places them in a partial one, `below` in a hierarchy.
+        """
+        old = self._finite_domain(domain)
+        if isinstance(old, HierarchicalDomain):
+            if list(less):
+                raise BadDefinition(f"domain {domain!r} is a hierarchy: say below which value the new ones lie")
+            return self._with_domain(old.grown(values, below))
+        if below is not None:
+            raise BadDefinition(f"domain {domain!r} is a list: nothing lies below {below!r}")
+        return self._with_domain(old.grown(values, less))
+
+    def add_value_alias(self, domain: str, alias: str, value: str) -> Schema:
+        """Return the schema in which `alias`, a new name or a redundant value, means a value of the domain."""
+        return self._with_domain(with_alias(self._finite_domain(domain), alias, value))
+
+    def add_alias(self, alias: str, attribute: str) -> Schema:
+        """Return the schema in which `alias`, a new name or a redundant attribute, means an attribute."""
+        if alias in self.aliases:
+            raise DuplicateName("alias", alias)
+        target = self.meaning(attribute)
+        moved = {name: target if meant == alias else meant for name, meant in self.aliases.items()}
+        return self._next(aliases={**moved, alias: target})
+
+    def deprecate(self, name: str, words: str) -> Schema:
+        """Return the schema in which an attribute, an event type or a value (DOMAIN.VALUE) is deprecated; `words` say why.
+
+        What is deprecated stays valid. Without words it is no longer deprecated.
+        """
+        self._check_deprecated(name)
+        others = {key: said for key, said in self.deprecated.items() if key != name}
+        return self._next(deprecated={**others, name: words} if words else others)
+
+    def meaning(self, attribute: str) -> str:
+        """Return the attribute that a name means: itself, unless it is an alias."""
+        return self.aliases.get(attribute, attribute)
+
+    def _finite_domain(self, name: str) -> EnumeratedDomain | HierarchicalDomain:
+        domain = self.domains.get(name)
+        if domain is None:
+            raise UnknownDomain(name, self.domains)
+        if not isinstance(domain, EnumeratedDomain | HierarchicalDomain):
+            raise BadDefinition(
+                f"domain {name!r} is {domain.kind}: only enumerated and hierarchical ones list their values"
+            )
+        return domain
+
+    def _with_domain(self, domain: Domain) -> Schema:
+        return self._next(domains={**self.domains, domain.name: domain})
+
     def _next(self, **changes: Mapping[str, object]) -> Schema:
         return replace(self, version=self.version + 1, **changes)  # type: ignore[arg-type]
 
@@ -131,7 +200,7 @@ class Schema(Shown):
         if attribute == EVENT_TYPE:
             return self.event_type_domain
         try:
-            return self.domains[self.attributes[attribute]]
+            return self.domains[self.attributes[self.aliases.get(attribute, attribute)]]
         except KeyError:
             reading = reading_of(attribute)
             if self._reads and (reading is not None or attribute == ANY_ATTRIBUTE):
@@ -195,13 +264,14 @@ class Schema(Shown):
         }
         for event_type in self.event_types.values():
             for entry in event_type.attributes if event_type.name in event_types else ():
-                old = merged.get(entry.attribute)
-                merged[entry.attribute] = ViewAttribute(
-                    entry.attribute,
-                    self.domain_of(entry.attribute),
+                name = self.meaning(entry.attribute)
+                old = merged.get(name)
+                merged[name] = ViewAttribute(
+                    name,
+                    self.domain_of(name),
                     mandatory=entry.mandatory or (old is not None and old.mandatory),
                     multiple=entry.multiple or (old is not None and old.multiple),
-                    ever_multiple=entry.attribute in self.multiple_attributes,
+                    ever_multiple=name in self.multiple_attributes,
                 )
         asked = {self.event_types[name].unknown for name in event_types}
         unknown = next((each for each in reversed(OPENNESS) if each in asked), OPENNESS[0])
@@ -211,14 +281,17 @@ class Schema(Shown):
 
     @functools.cached_property
     def multiple_attributes(self) -> frozenset[str]:
-        """The attributes that some event type allows several values for."""
+        """The attributes that an event may have several values for: by its types, or as two that became one."""
         entries = (entry for event_type in self.event_types.values() for entry in event_type.attributes)
-        return frozenset(entry.attribute for entry in entries if entry.multiple) | {EVENT_TYPE}
+        several = {self.meaning(entry.attribute) for entry in entries if entry.multiple}
+        joined = {target for alias, target in self.aliases.items() if alias in self.attributes}
+        return frozenset(several | joined | {EVENT_TYPE})
 
     @functools.cached_property
     def point_attributes(self) -> frozenset[str]:
         """The attributes whose values are points: raw points look like arrays or objects."""
-        return frozenset(name for name, domain in self.attributes.items() if self.domains[domain].kind == "point")
+        points = {name for name, domain in self.attributes.items() if self.domains[domain].kind == "point"}
+        return frozenset(points | {alias for alias, target in self.aliases.items() if target in points})
 
     # --- events -------------------------------------------------------------------------------------------------------
 
@@ -295,6 +368,33 @@ class Schema(Shown):
         if domain not in self.domains:
             raise UnknownDomain(domain, self.domains)
 
+    def _check_alias(self, alias: str, target: str) -> None:
+        if _checked_name("alias", alias) == EVENT_TYPE:
+            raise DuplicateName("alias", alias)
+        if target not in self.attributes:
+            raise UnknownAttribute(target, self.attributes)
+        if target in self.aliases:
+            raise BadDefinition(f"alias {alias!r}: {target!r} is itself another name for {self.aliases[target]!r}")
+        if alias not in self.attributes:
+            return
+        domains = [self.domains[self.attributes[name]] for name in (alias, target)]
+        if domains[0].kind != domains[1].kind or not _admits_all(*domains):
+            raise BadDefinition(
+                f"alias {alias!r}: its domain {domains[0].name!r} is not defined like that of {target!r}, {domains[1].name!r}; "
+                "add what it lacks, or give the two a mapping"
+            )
+        uses = [entry for each in self.event_types.values() for entry in each.attributes]
+        if len({entry.multiple for entry in uses if entry.attribute in (alias, target)}) > 1:
+            raise BadDefinition(f"alias {alias!r}: it and {target!r} must both have one value, or both several")
+
+    def _check_deprecated(self, name: str) -> None:
+        domain, _, value = name.partition(".")
+        known = self.domains.get(domain)
+        if name in self.attributes or name in self.event_types:
+            return
+        if not isinstance(known, EnumeratedDomain | HierarchicalDomain) or value not in known.values:
+            raise BadDefinition(f"{name!r} cannot be deprecated: it is no attribute, no event type and no DOMAIN.VALUE")
+
     def _check_union(self, union: Union) -> None:
         _checked_name("union", union.name)
         for role, name in (("event", union.event), ("subscriber", union.subscriber)):
@@ -318,3 +418,11 @@ def _checked_name(what: str, name: str) -> str:
             'no " and no space at its ends'
         )
     return name
+
+
+def _admits_all(narrow: Domain, wide: Domain) -> bool:
+    """Return whether the values of one domain are those of the other, and mean the same there."""
+    if isinstance(narrow, EnumeratedDomain) and isinstance(wide, EnumeratedDomain) and narrow.order == "none":
+        same = all(wide.positions.get(alias) == wide.positions.get(value) for alias, value in narrow.aliases)
+        return same and narrow.offered <= wide.offered and all(value in wide.positions for value in narrow.values)
+    return msgspec.structs.replace(narrow, name="") == msgspec.structs.replace(wide, name="")

@@ -100,7 +100,7 @@ def _binary(headers: Mapping[str, str], kind: str, body: bytes, key: str | None,
 
 def _cloud_events(found: list[_CloudEvent], schema: Schema, key: str | None, *, single: bool) -> Incoming:
     """A CloudEvent is known by its source and id, alone or in whatever batch, and so in whatever request."""
-    events = [_event(one, schema) for one in found]
+    events = [_event(one, schema, single=single) for one in found]
     keys = [_key_of(one) for one in found]
     if single:
         return Incoming(events, single, key or keys[0])
@@ -112,12 +112,14 @@ def _key_of(one: _CloudEvent) -> str:
     return f"cloudevents {hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-def _event(one: _CloudEvent, schema: Schema) -> dict[str, Any]:
+def _event(one: _CloudEvent, schema: Schema, *, single: bool) -> RawEvent:
     if not one.specversion.startswith("1."):
         raise Invalid(f"CloudEvents of version {one.specversion[:10]!r}; send 1.0")
     if not one.id or not one.source:
         raise Invalid("a CloudEvent has an id and a source")
     if not isinstance(one.data, dict):
+        if not single:
+            return msgspec.json.encode(one.data)  # the broker refuses it, and the others of the batch go on
         raise Invalid("a CloudEvent's data is the event: a JSON object")
     if EVENT_TYPE in one.data:
         return one.data

@@ -1,4 +1,4 @@
-"""Extending the schema by request: the four rules as documents, all of a list or none; and whom a change would affect."""
+"""Extending the schema by request: extensions as documents, all of a list or none; and whom a change would affect."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tocsin.documents.schema import Extension, ExtensionResponse
 from tocsin.errors import BadDefinition
 from tocsin.schema import Schema, TypeAttribute
 from tocsin.schema.document import domain_from, to_document
+from tocsin.schema.growth import moved
 from tocsin.service.problems import Stale
 from tocsin.store.subscriptions import leases_since
 
@@ -38,6 +39,18 @@ def apply_changes(schema: Schema, changes: Sequence[Extension]) -> Schema:
             new = change.add_event_type
             entries = [TypeAttribute(one.attribute, one.mandatory, one.multiple) for one in new.attributes]
             schema = schema.add_event_type(new.name, entries)
+        elif change.add_values is not UNSET:
+            more = change.add_values
+            schema = schema.add_values(more.domain, more.values, below=more.below, less=more.less)
+        elif change.add_alias is not UNSET:
+            alias = change.add_alias
+            schema = (
+                schema.add_alias(alias.alias, alias.means)
+                if alias.domain is None
+                else schema.add_value_alias(alias.domain, alias.alias, alias.means)
+            )
+        elif change.deprecate is not UNSET:
+            schema = schema.deprecate(change.deprecate.name, change.deprecate.words)
     return schema
 
 
@@ -61,7 +74,7 @@ def extend(
 
 
 def affected(broker: Broker, before: Schema, after: Schema) -> dict[str, Any]:
-    """Return which subscriptions' views gain attributes: they stay valid, and may now ask for more.
+    """Return which subscriptions' views gain attributes, or ask about what gets values or becomes one; all stay valid.
 
     Those that name no event type see all, so every new event type and every extension is in their view.
     """
@@ -69,16 +82,17 @@ def affected(broker: Broker, before: Schema, after: Schema) -> dict[str, Any]:
         name for name, event_type in after.event_types.items()
         if name not in before.event_types or event_type != before.event_types[name]
     }  # fmt: skip
+    changed = moved(before, after)
     count = 0
     ids: list[int] = []
-    if gained:
+    if gained or changed:
         with broker.store.read() as connection:
             for rows in leases_since(connection, 0, 0, trees=True):
                 for row in rows:
                     if row.deleted_seq is not None:
                         continue
                     named = msgspec.json.decode(row.tree or b"{}").get("event_types")
-                    if not named or gained & set(named):
+                    if (gained and (not named or gained & set(named))) or changed.concerns(row.tree or b""):
                         count += 1
                         if len(ids) < _SHOWN:
                             ids.append(row.id)

@@ -71,7 +71,7 @@ def listed(names: Iterable[str]) -> str:
 def _add_domain(_schema: Schema) -> list[str]:
     return [
         "<!ELEMENT ADD_DOMAIN ( DOMAIN )>",
-        "<!ELEMENT DOMAIN ( VALUE*, LESS*, OPER* )>",
+        "<!ELEMENT DOMAIN ( VALUE*, LESS*, ALIAS*, OPER* )>",
         f"<!ATTLIST DOMAIN type {listed(KIND_OF)} #REQUIRED>",
         '<!ATTLIST DOMAIN attr CDATA "">',
         "<!ATTLIST DOMAIN oid CDATA #IMPLIED>",
@@ -88,6 +88,9 @@ def _add_domain(_schema: Schema) -> list[str]:
         "<!ELEMENT LESS EMPTY>",
         "<!ATTLIST LESS low CDATA #REQUIRED>",
         "<!ATTLIST LESS high CDATA #REQUIRED>",
+        "<!ELEMENT ALIAS EMPTY>",
+        "<!ATTLIST ALIAS name CDATA #REQUIRED>",
+        "<!ATTLIST ALIAS means CDATA #REQUIRED>",
         "<!ELEMENT OPER EMPTY>",
         f"<!ATTLIST OPER type {listed(OPERATOR_OF)} #REQUIRED>",
     ]

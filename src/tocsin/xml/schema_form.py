@@ -7,10 +7,9 @@
     E      the event types' attributes: mandatory or not, unique or not
 
 A schema that the thesis can express is written in its vocabulary alone. The rest is added to that: IESCHEMA version,
-DOMAIN types hierarchical, boolean, time and point, U (unions), and what schema_form.py adds to a DOMAIN. What is written reads back
-as an equal schema. The requests of the thesis are in requests.py; their DTDs in dtd.py.
+DOMAIN types hierarchical, boolean, time and point, U (unions). What is written reads back as an equal schema. The requests of the thesis are in requests.py; their DTDs in dtd.py.
 
-One domain as the thesis's <DOMAIN>, in a schema (schema_form.py) and in a request to add one (requests.py).
+One domain as the thesis's <DOMAIN>, in a schema and in a request to add one (requests.py).
 
     <DOMAIN oid="5" type="enum" attr="wood ,carbon">
       <OPER type="eq" />
@@ -86,6 +85,9 @@ def domain_element(domain: Domain) -> Element:
             child = etree.SubElement(element, "VALUE")
             child.text = value
             _set(child, below=above)
+    if isinstance(domain, EnumeratedDomain | HierarchicalDomain):
+        for alias, value in domain.aliases:
+            etree.SubElement(element, "ALIAS", name=alias, means=value)
     _write_operators(element, domain)
     return element
 
@@ -123,7 +125,7 @@ def _set(element: Element, **attributes: object) -> None:
 
 def read_domain(element: Element, default_name: str | None = None) -> tuple[Domain, str]:
     """Return the domain and its oid; the name is the attribute `name`, else the oid, else the default."""
-    check_element(element, attributes=ATTRIBUTES, children={"OPER", "VALUE", "LESS"})
+    check_element(element, attributes=ATTRIBUTES, children={"OPER", "VALUE", "LESS", "ALIAS"})
     oid = (element.get("oid") or element.get("name") or default_name or "").strip()
     name = (element.get("name") or oid).strip()
     kind = element.get("type", "")
@@ -168,13 +170,14 @@ def _read_children(element: Element, kind: str) -> dict[str, Any]:
         spec["values"] = [text_of(value).strip() for value in listed] or _split(element.get("attr", ""))
     elif listed or element.get("attr", "").strip():
         raise refuse(element, "only enumerated and hierarchical domains list values")
-    pairs = [_pair(child) for child in elements(element) if child.tag == "LESS"]
-    return spec | ({"less": pairs} if pairs else {})
+    pairs = [_pair(child, "low", "high") for child in elements(element) if child.tag == "LESS"]
+    aliases = [_pair(child, "name", "means") for child in elements(element) if child.tag == "ALIAS"]
+    return spec | ({"less": pairs} if pairs else {}) | ({"aliases": aliases} if aliases else {})
 
 
-def _pair(element: Element) -> tuple[str, str]:
-    check_element(element, attributes={"low", "high"})
-    return element.get("low", ""), element.get("high", "")
+def _pair(element: Element, first: str, second: str) -> tuple[str, str]:
+    check_element(element, attributes={first, second})
+    return element.get(first, ""), element.get(second, "")
 
 
 def _split(text: str) -> list[str]:
@@ -233,6 +236,7 @@ def refuse(element: Element, message: str) -> BadDefinition:
 _SECTIONS = ("A", "ET", "D", "DOM", "E")
 _OPENNESS: dict[str, Unknown] = {"true": "ignored", "kept": "kept", "dynamic": "dynamic"}
 _UNIONS = "U"  # the unions, which the thesis does not have
+_ALIASES, _DEPRECATED = "AL", "DEP"  # nor other names of attributes, nor what should no longer be used
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -264,6 +268,13 @@ def to_xml(schema: Schema) -> str:
         unions = etree.SubElement(root, _UNIONS)
         for union in schema.unions.values():
             etree.SubElement(unions, "UNION", name=union.name, event=union.event, subscriber=union.subscriber)
+    for tag, inner, words in (
+        (_ALIASES, ("ALIAS", "means"), schema.aliases),
+        (_DEPRECATED, ("DEPRECATED", "use"), schema.deprecated),
+    ):
+        section = etree.SubElement(root, tag) if words else root
+        for name, said in words.items():
+            etree.SubElement(section, inner[0], {"name": name, inner[1]: said})
     etree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + etree.tostring(root, encoding="unicode") + "\n"
 
@@ -290,7 +301,7 @@ def from_xml(document: str | bytes) -> Schema:
     root = parse(document)
     if root.tag != "IESCHEMA":
         raise refuse(root, f"the root of a schema is IESCHEMA, not {root.tag}")
-    check_element(root, attributes={"version"}, children={*_SECTIONS, _UNIONS})
+    check_element(root, attributes={"version"}, children={*_SECTIONS, _UNIONS, _ALIASES, _DEPRECATED})
     sections: dict[str, Element] = {}
     for element in elements(root):
         if element.tag in sections:
@@ -321,7 +332,10 @@ def _schema(root: Element, sections: Mapping[str, Element]) -> Schema:
     described = _event_types(sections.get("E"), types, domain_of, by_oid)
     event_types = {name: described.get(name) or EventType(name, ()) for name in types}
     unions = _unions(sections.get(_UNIONS))
-    return Schema(domains, {name: domain_of[name] for name in names}, event_types, _version(root), unions)
+    attributes = {name: domain_of[name] for name in names}
+    aliases = dict(_pair(each, "name", "means") for each in _children(sections.get(_ALIASES), "ALIAS"))
+    deprecated = dict(_pair(each, "name", "use") for each in _children(sections.get(_DEPRECATED), "DEPRECATED"))
+    return Schema(domains, attributes, event_types, _version(root), unions, aliases, deprecated)
 
 
 def _unions(section: Element | None) -> dict[str, Union]:
