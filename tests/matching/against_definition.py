@@ -261,7 +261,10 @@ class Live:
                 if tried is not None and self.disagrees(tried, event):
                     bound, going_on = tried, True
                     break
+        arrays = self.world.schema.object_attributes
         for name in event.values if type(event) is Event else ():
+            if name.partition(".")[0] in arrays:  # elements and their values belong together
+                continue
             less = Event({other: values for other, values in event.values.items() if other != name})
             if name != EVENT_TYPE and self.disagrees(bound, less):
                 event = less

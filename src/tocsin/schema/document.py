@@ -51,6 +51,7 @@ from tocsin.schema.domain import (
     Domain,
     DynamicDomain,
     NumericDomain,
+    ObjectDomain,
     PointDomain,
     TextDomain,
     TimeDomain,
@@ -72,6 +73,7 @@ DOMAIN_KINDS: dict[str, type[Domain]] = {
         TimeDomain,
         PointDomain,
         DynamicDomain,
+        ObjectDomain,
     )
 }
 _OPEN: dict[str, Unknown] = {"open": "ignored", "kept": "kept", "dynamic": "dynamic"}  # lists of event types

@@ -7,6 +7,8 @@ what exists can never be redefined: attributes are optional, whole numbers share
 strings are `text`, unless the caller asks for more (`mandatory`, `integers`, `enumerate_up_to`, `fold_case`). An attribute
 with values of several types is `dynamic`. Strings that are all instants with a zone are `time`; pairs
 such as {"lat": 40.85, "lon": -73.88} are `point`.
+An array of objects is an attribute of its own, of the domain `object`, beside those of its elements, so that scopes can ask
+about it: `some items (sku = 'A' and qty > 3)`.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from tocsin.schema.domain import (
     BooleanDomain,
     Domain,
     DynamicDomain,
+    Element,
     NumericDomain,
+    ObjectDomain,
     PointDomain,
     TextDomain,
     TimeDomain,
@@ -48,6 +52,7 @@ _TEXT = TextDomain(name="text")
 _FOLDED_TEXT = TextDomain(name="text", case="folded")
 _POINT = PointDomain(name="point")
 _DYNAMIC = DynamicDomain(name="dynamic")
+_OBJECT = ObjectDomain(name="object")
 
 # From the narrowest to the widest; an attribute gets the first that admits all its values.
 _CANDIDATES: tuple[Domain, ...] = (_BOOLEAN, _INTEGER, _NUMBER, _DECIMAL, _TIME, _TEXT, _POINT)
@@ -103,6 +108,7 @@ def propose(
     """
     raws, points = _with_points(events)
     samples = [_Sample.of(raw, points) for raw in raws]
+    _note_objects(samples, points)
     attributes = _collect(samples)
     notes: list[str] = []
     domains: dict[str, Domain] = {}
@@ -136,6 +142,16 @@ class _Sample:
         types = tuple(dict.fromkeys(value for value in bound.pop(EVENT_TYPE, []) if isinstance(value, str)))
         return cls(raw, bound, types, _arrays(raw, points))
 
+    def arrays_of_objects(self, points: frozenset[str]) -> Iterable[str]:
+        """Yield the names of arrays that have objects for elements."""
+        for name, value in _named(self.raw, ""):
+            if (
+                name not in points
+                and isinstance(value, list | tuple)
+                and any(isinstance(each, Mapping) for each in value)
+            ):
+                yield name
+
 
 # --- points and arrays ------------------------------------------------------------------------------------------------
 
@@ -166,6 +182,18 @@ def _named(value: object, name: str) -> Iterable[tuple[str, object]]:
             if isinstance(inner, Mapping):
                 for key, below in inner.items():
                     yield from _named(below, f"{name}.{key}" if name else str(key))
+
+
+def _note_objects(samples: list[_Sample], points: frozenset[str]) -> None:
+    """Let the samples bind the arrays of objects that they have, but for those that hold other things, too."""
+    plain = {name for sample in samples for name in sample.bound}
+    found = {name for sample in samples for name in sample.arrays_of_objects(points)} - plain
+    for sample in samples:
+        for name, value in _named(sample.raw, ""):
+            inner = value if isinstance(value, list | tuple) else [value]
+            if name in found and any(isinstance(each, Mapping) for each in inner):
+                sample.bound[name] = [Element()]
+                sample.arrays.add(name)
 
 
 def _is_point_or_points(name: str, value: object) -> bool:
@@ -213,6 +241,8 @@ def _collect(samples: Iterable[_Sample]) -> dict[str, list[object]]:
 
 def _choose(name: str, values: list[object], notes: list[str], *, integers: bool) -> Domain:
     """Return the narrowest domain that admits all the values; where they are mixed, the dynamic one, with a note."""
+    if all(isinstance(value, Element) for value in values):
+        return _OBJECT
     exact = any(isinstance(value, Decimal) for value in values)
     candidates = [
         domain
