@@ -41,9 +41,10 @@ class Live:
         self.random = random
         self.world = MixedWorld(random)
         self.matcher = Matcher(self.world.schema, operators=self.world.registry, merge_beside=False)
-        if random.random() < 0.5:
-            # As many clusters and filters as there can be, which so few subscriptions would not get.
-            self.matcher.index.costs = PlanCosts(row=1.0, probe=40.0, passing=1.0)
+        # As many clusters and filters, or ranges in bands, as there can be, which so few subscriptions would not get.
+        filtered = PlanCosts(row=1.0, probe=40.0, passing=1.0)
+        in_bands = PlanCosts(row=random.choice([0.01, 1.0]), probe=40.0, passing=1.0, ranged=1, many_codes=0, bands=0.0)
+        self.matcher.index.costs = random.choice([None, filtered, in_bands])
         self.texts = random.choice([0.0, 0.5, 1.0])  # share of ids that are texts
         self.subscriptions: dict[Id, BoundSubscription] = {}  # all that ever were
         self.live: set[Id] = set()
