@@ -34,6 +34,7 @@ from tocsin.broker.group_commit import Pending
 from tocsin.broker.outcomes import NewOffer, Outcome, add_reach, outcomes_of, store_offers, store_outcomes
 from tocsin.documents.events import PublishReceipt
 from tocsin.errors import BatchRejected, EventRejected, IdempotencyConflict, TocsinError, Violation
+from tocsin.language.mapping import SiteMapping
 from tocsin.matching.engine import Inquiry
 from tocsin.schema import Event, Schema
 from tocsin.store import dead_letters, events, idempotency
@@ -58,6 +59,7 @@ class Publish:
     schema: Schema | None = None  # by which it was judged
     items: list[Admitted | Rejected] = field(default_factory=list)
     prefetched: bool = False
+    mapping: SiteMapping | None = None  # of the site whose documents these are
 
     @cached_property
     def hashed(self) -> bytes:
@@ -71,7 +73,8 @@ class Publish:
     def judge(self, core: Core, schema: Schema) -> None:
         """Judge the events by a schema, where it was not by this one."""
         if schema is not self.schema:
-            self.schema, self.items = schema, admit_all(self.raws, schema, core.settings.event_bytes, core.offers)
+            most_bytes = core.settings.event_bytes
+            self.schema, self.items = schema, admit_all(self.raws, schema, most_bytes, core.offers, self.mapping)
 
     def prepare(self, core: Core) -> None:
         """Do what takes long before the commit: judge, and let operators and programs run for what follows the rules."""

@@ -56,8 +56,8 @@ async def extend(visit: Visit) -> Response:
     try:
         change = _change(visit, rule)
         told = await asyncio.to_thread(
-            schema_changes.extend, visit.service.broker, [change], f"{rule} by {visit.principal.name}", None,
-            dry_run=dry_run,
+            schema_changes.extend, visit.service.broker, [change], "", None, dry_run=dry_run,
+            by=visit.principal.name,
         )  # fmt: skip
     except TocsinError as error:
         return await _forms(visit, rule, str(error), status=422)
