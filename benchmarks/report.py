@@ -1,4 +1,4 @@
-"""docs/benchmarks.md and its plot, from the stored results: the newest measurement of each kind.
+"""docs/benchmarks.md and its plot, and docs/matrix.md, from the stored results: the newest measurement of each kind.
 
 python -m benchmarks.report
 """
@@ -21,8 +21,11 @@ the figures as ratios, and measure your own files with `tocsin bench match --sub
 
 The workloads are seeded (`tocsin bench workload NAME`): `topss` is W4 of TOPSS, where a fifth of all subscriptions match
 every event, so that writing ids is the work; `fabret` is five equalities over 32 attributes, where almost nothing
-matches; `market` is a marketplace with Zipf categories and ranges; `cents` the same with prices in cents; `thesis` and
-`debs` are those of the thesis and of Liu et al.
+matches; `market` is a marketplace with Zipf categories and ranges; `cents` the same with prices in cents; `rein` is the
+interval workload of REIN, TAMA and those after them (ten ranges of half a domain of a million over 20 attributes;
+`rein-attributes` and `rein-values` are skewed by Zipf); `thesis` and `debs` are those of the thesis and of Liu et al.;
+`rules` are detection rules over log events; `news` are word queries over texts of 300 words. [The matrix](matrix.md) has
+every operator of the language.
 """
 
 
@@ -32,6 +35,7 @@ def main() -> None:
     parts = [HEAD, _machine(match), _match(match), _beside(match), _bulk(), _churn(), _cold_start(), _peers()]
     if match:
         _plot(match)
+    _write_matrix()
     (DOCS / "benchmarks.md").write_text("\n".join(part for part in parts if part), encoding="utf-8")
 
 
@@ -191,6 +195,96 @@ def _peer_cell(
     reason = f"{name}, {run[0]}: {each[outcome].splitlines()[0]}"
     reasons.append(reason)
     return f"{outcome} ({len(reasons)})"
+
+
+MATRIX_HEAD = """\
+# The matrix
+
+Made by `python -m benchmarks.report` from `benchmarks/results/matrix.jsonl`; measured by `python -m benchmarks.matrix`
+(`--quick` ends in a few minutes, `--beside COMMIT` measures another commit by turns): every operator and type of
+[the language](language.md), at several numbers of subscriptions. What is asked grows with the number, so that about three
+subscriptions match an event at every size, unless *matches* says otherwise: only the search is measured.
+
+*Events/s* is from Arrow columns to lists of ids, batches of 1,000, one thread; *text ids* the same with texts for ids; *one* is
+one event from a dict, at the median. *Growth* is the exponent of time over subscriptions: 0 is constant, 1 linear. Answers,
+matches first, are compared with the definition before anything is timed. The machine was shared: single figures may be off by
+some times, orders of magnitude are not.
+
+Marked are rows that miss what is wanted at 20,000 subscriptions: **slow** below 50,000 events/s with fewer than ten matches,
+**late** where one event takes more than 100 µs, **steep** where time grows faster than the subscriptions, or linearly though
+something could find them.
+"""
+
+
+def _write_matrix() -> None:
+    """Write docs/matrix.md."""
+    newest = _newest("matrix", "row")
+    if not newest:
+        return
+    sizes = sorted({figures["subscriptions"] for each in newest for figures in each["sizes"]})
+    head = (
+        "| row | "
+        + " | ".join(f"{size:,}: matches | events/s | text ids | one, µs" for size in sizes)
+        + " | growth | |"
+    )
+    parts = [MATRIX_HEAD, _machine(newest)]
+    for group in dict.fromkeys(each["group"] for each in newest):
+        parts += [f"## {group.capitalize()}\n", head, "|---" * (4 * len(sizes) + 3) + "|"]
+        parts += [_matrix_row(each, sizes) for each in newest if each["group"] == group] + [""]
+    compared = [each for each in newest if each.get("before")]
+    if compared:
+        parts += [
+            "## Beside another commit\n",
+            f"By turns in one run, {compared[-1]['beside']} and then; above 1, this is faster.\n",
+            "| row | subscriptions | batches | one event |\n|---|---|---|---|",
+            *(line for each in compared for line in _matrix_ratios(each)),
+            "",
+        ]
+    (DOCS / "matrix.md").write_text("\n".join(parts), encoding="utf-8")
+
+
+def _matrix_row(each: dict[str, Any], sizes: list[int]) -> str:
+    found = {figures["subscriptions"]: figures for figures in each["sizes"] if "failed" not in figures}
+    cells = []
+    for size in sizes:
+        at = found.get(size)
+        cells += (
+            ["", "", "", ""]
+            if at is None
+            else [
+                f"{at['matches_per_event']:,.1f}",
+                f"{1 / at['seconds_per_event']:,.0f}",
+                f"{1 / at['text_seconds_per_event']:,.0f}",
+                f"{at['single_us']:,.0f}",
+            ]
+        )
+    growth = each["exponent"]["seconds_per_event"]
+    shown = "" if growth is None else f"{growth:.2f}"
+    return f"| `{each['row']}` | {' | '.join(cells)} | {shown} | {_missed(each, found)} |"
+
+
+def _missed(each: dict[str, Any], found: dict[int, dict[str, Any]]) -> str:
+    """Return what a row misses of what is wanted."""
+    at, growth = found.get(20_000), each["exponent"]["seconds_per_event"]
+    missed = []
+    if at is not None and at["matches_per_event"] < 10 and at["seconds_per_event"] > 1 / 50_000:
+        missed.append("**slow**")
+    if at is not None and at["matches_per_event"] < 10 and at["single_us"] > 100:
+        missed.append("**late**")
+    if growth is not None and growth > (0.9 if each["found"] else 1.15):
+        missed.append("**steep**")
+    return " ".join(missed)
+
+
+def _matrix_ratios(each: dict[str, Any]) -> list[str]:
+    lines = []
+    for ours, before in zip(each["sizes"], each["before"], strict=True):
+        if "failed" not in ours and "failed" not in before:
+            batch = before["seconds_per_event"] / ours["seconds_per_event"]
+            lines.append(
+                f"| `{each['row']}` | {ours['subscriptions']:,} | {batch:,.2f} | {before['single_us'] / ours['single_us']:,.2f} |"
+            )
+    return lines
 
 
 def _plot(measurements: list[dict[str, Any]]) -> None:

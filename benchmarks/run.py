@@ -8,6 +8,7 @@ import sys
 PARTS = (
     ["benchmarks.bulk"],
     ["benchmarks.match", "--sizes", "100000,1000000"],
+    ["benchmarks.matrix"],
     ["benchmarks.churn"],
     ["benchmarks.cold_start"],
 )

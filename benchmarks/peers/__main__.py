@@ -22,7 +22,9 @@ from benchmarks.peers.files import Skipped
 from benchmarks.peers.run import Figures, PeerFailed, Task, prepare, run_peer
 from benchmarks.results import store
 
-HEADER = f"{'peer':18} {'version':>9} {'build s':>8} {'events/s':>12} {'matches':>12} {'events':>7} {'MB':>7}"
+HEADER = (
+    f"{'peer':18} {'version':>9} {'build s':>8} {'events/s':>12} {'matches':>12} {'events':>7} {'MB':>7} {'one, µs':>9}"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,7 +68,8 @@ def row(figures: Figures) -> str:
     """Return a line of the table."""
     return (
         f"{figures.peer:18} {figures.version:>9} {figures.build_s:8.2f} {figures.events_per_s:12,.1f} "
-        f"{figures.matches:12,} {figures.events:7,} {figures.megabytes:7,.0f}"
+        f"{figures.matches:12,} {figures.events:7,} {figures.megabytes:7,.0f} "
+        f"{'' if figures.single_us is None else format(figures.single_us, ',.1f'):>9}"
     )
 
 

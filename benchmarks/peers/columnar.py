@@ -25,6 +25,7 @@ def main() -> None:
             "events": figures.events,
             "matches": figures.matches,
             "seconds": figures.seconds,
+            "single_us": figures.single_p50_us,
         })
     )  # fmt: skip
 

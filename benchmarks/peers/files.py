@@ -2,6 +2,7 @@
 
 Peers differ in what they can express, so they are compared on what all of this kind of file has: conjunctions of
 comparisons over flat events, integers compared in any way and texts for equality. `read` says why a file is not one.
+Files that ask for words of texts are for those peers only that know words.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ Value = int | str
 Event = dict[str, Value]
 Predicate = tuple[str, str, Value]  # attribute, operator, operand
 
+WORDS = ("contains", "contains any", "contains all")
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
 LIMIT = 2**62  # leaves room for marks such as "no bound" in 64 bits
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -43,11 +45,11 @@ class Workload:
     events: list[Event]
 
 
-def read(subscriptions: Path, events: Path) -> Workload:
-    """Return the files' content; raises Skipped where it is more than peers are compared on."""
+def read(subscriptions: Path, events: Path, *, words: bool = False) -> Workload:
+    """Return the files' content; raises Skipped where it is more than peers, or those that know words, are compared on."""
     kinds: dict[str, type] = {}
     found = Workload(
-        [_subscription(document, kinds) for document in _documents(subscriptions)],
+        [_subscription(document, kinds, words) for document in _documents(subscriptions)],
         [_event(document, kinds) for document in _documents(events)],
     )
     if not found.subscriptions or not found.events:
@@ -62,14 +64,17 @@ def _documents(path: Path) -> Iterator[Any]:
         yield from (msgspec.json.decode(line) for line in file if line.strip())
 
 
-def _subscription(document: Any, kinds: dict[str, type]) -> Subscription:
+def _subscription(document: Any, kinds: dict[str, type], words: bool) -> Subscription:
     id, predicates = document.get("id"), document.get("predicates")
     if type(id) is not int or set(document) != {"id", "predicates"} or not predicates:
         raise Skipped(f"subscription {id} is more or less than an integer id and predicates")
-    return Subscription(id, tuple(_predicate(id, each, kinds) for each in predicates))
+    return Subscription(id, tuple(_predicate(id, each, kinds, words) for each in predicates))
 
 
-def _predicate(id: int, predicate: list[Any], kinds: dict[str, type]) -> Predicate:
+def _predicate(id: int, predicate: list[Any], kinds: dict[str, type], words: bool) -> Predicate:
+    if words and len(predicate) == 3 and predicate[1] in WORDS:
+        _note_kind(predicate[0], "", kinds)
+        return predicate[0], predicate[1], ""
     if len(predicate) != 3 or predicate[1] not in OPERATORS:
         raise Skipped(f"subscription {id} has {predicate}; peers are compared on {' '.join(OPERATORS)}")
     attribute, operator, operand = predicate

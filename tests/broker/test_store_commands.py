@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from tests.broker.market import car, open_broker, seqs_of
 from tests.clocks import ManualClock
-from tocsin.cli import db, index_commands
+from tocsin.cli import db
 from tocsin.errors import StoreError
 from tocsin.store.tables import HEAD
 
@@ -46,13 +46,13 @@ def test_db_commands(store: str, tmp_path: Path) -> None:
 
 
 def test_index_commands(store: str) -> None:
-    assert run(index_commands.app, "check", store)["problems"] == []
-    assert run(index_commands.app, "stats", store)["subscriptions"] == 17
-    assert run(index_commands.app, "merge", store)["tiers"] == [17]
+    assert run(db.index_app, "check", store)["problems"] == []
+    assert run(db.index_app, "stats", store)["subscriptions"] == 17
+    assert run(db.index_app, "merge", store)["tiers"] == [17]
     (Path(f"{store}.index") / "manifest.json").unlink()
-    assert "no index" in run(index_commands.app, "check", store, code=1)["problems"][0]
-    assert run(index_commands.app, "build", store)["subscriptions"] == 17
-    assert run(index_commands.app, "check", store)["problems"] == []
+    assert "no index" in run(db.index_app, "check", store, code=1)["problems"][0]
+    assert run(db.index_app, "build", store)["subscriptions"] == 17
+    assert run(db.index_app, "check", store)["problems"] == []
 
 
 def test_index_check_finds_what_is_missing_and_what_is_too_much(store: str) -> None:
@@ -65,7 +65,7 @@ def test_index_check_finds_what_is_missing_and_what_is_too_much(store: str) -> N
         transaction.connection.execute(text("UPDATE leases SET deleted_seq = NULL, deleted_by = NULL"))
         transaction.connection.execute(text("DELETE FROM leases WHERE subscription > 15"))
     opened.close()
-    missing, surplus = run(index_commands.app, "check", store, code=1)["problems"]
+    missing, surplus = run(db.index_app, "check", store, code=1)["problems"]
     assert "3 live subscriptions are not in it" in missing
     assert "that the store does not have" in surplus
 
@@ -75,4 +75,4 @@ def test_index_is_not_rebuilt_under_a_running_broker(store: str) -> None:
         broker.save_index()
         for command in ("build", "merge"):
             with pytest.raises(StoreError, match="open"):
-                run(index_commands.app, command, store)
+                run(db.index_app, command, store)

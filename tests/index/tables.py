@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tocsin.compile.table import Check, CheckKind, Column, ConjunctionTable, PredicateKind
-from tocsin.index.key_column import CodedBatch, multiple_codes
+from tocsin.index.key_column import CodedBatch, MultipleCodes
 
 Codes = list[int] | None
 
@@ -155,3 +155,12 @@ def matches_of(table: ConjunctionTable, codes: list[Codes], event: int = 0) -> l
         if all(predicate_holds(table, p, codes, event) for p in range(table.offset[i], table.offset[i + 1])):
             found.add(int(table.subscription[i]))
     return sorted(found)
+
+
+def multiple_codes(lists: list[list[int] | None]) -> MultipleCodes:
+    """Return the codes of a multiple column from one list per event (None: absent)."""
+    distinct = [sorted(set(codes or ())) for codes in lists]
+    offset = np.zeros(len(lists) + 1, np.int64)
+    np.cumsum([len(codes) for codes in distinct], out=offset[1:])
+    flat = np.array([code for codes in distinct for code in codes], np.int32)
+    return MultipleCodes(offset, flat, np.array([codes is not None for codes in lists], np.bool_))

@@ -30,6 +30,11 @@ SOME = [
     "\n",
     "٠",
     "a\u200db",
+    "abcdefg",
+    "ABCDEFGH",
+    "abcdefghi",
+    "abcdefghj",
+    "été-abcdefghijklmnopqrst",
 ]
 texts = st.lists(st.one_of(st.none(), st.text(), st.lists(st.sampled_from(SOME)).map(" ".join)), max_size=12)
 short = st.lists(st.sampled_from("abcdE"), max_size=30).map(" ".join)

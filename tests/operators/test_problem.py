@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tocsin.operators.naive_schedule import NaiveSchedule
 from tocsin.operators.problem import PredicateStatistics, SchedulingProblem, Workload
+from tocsin.operators.schedules import Naive
 
 
 def workload(conjunctions: list[list[int]], predicates: int) -> Workload:
@@ -32,14 +32,14 @@ def test_the_naive_schedule_stops_at_the_first_member_that_fails_and_asks_for_no
 
     given = workload([[0, 1, 2], [1, 3], [0, ~1], [2, ~0]], 4)
     given.check()
-    assert NaiveSchedule().run(SchedulingProblem.whole(given), evaluate).tolist() == [False, False, True, False]
+    assert Naive().run(SchedulingProblem.whole(given), evaluate).tolist() == [False, False, True, False]
     assert asked == [0, 1, 2]
 
 
 def test_a_problem_of_some_candidates_is_answered_for_these() -> None:
     given = workload([[0], [1], [0, 1]], 2)
     problem = SchedulingProblem(given, np.array([1, 2], np.int32), PredicateStatistics.of(np.ones(2)))
-    assert NaiveSchedule().run(problem, lambda k: k == 1).tolist() == [True, False]
+    assert Naive().run(problem, lambda k: k == 1).tolist() == [True, False]
 
 
 def test_popularity_counts_conjunctions() -> None:

@@ -49,7 +49,7 @@ def test_a_java_that_is_new_enough_is_left_as_it_is(clean: pytest.MonkeyPatch, t
     clean.setenv("JAVA_HOME", str(fake_java(tmp_path / "jdk", 21)))
     java.provide_java()
     assert java.java_version() == 21
-    assert not java.is_packaged()
+    assert os.environ["JAVA_HOME"] != str(java.PACKAGED_HOME)
 
 
 @pytest.mark.parametrize("version", [None, 11])
@@ -58,7 +58,7 @@ def test_without_one_the_packaged_java_is_taken(clean: pytest.MonkeyPatch, tmp_p
     if version is not None:
         clean.setenv("JAVA_HOME", str(fake_java(tmp_path / "jdk", version)))
     java.provide_java()
-    assert java.is_packaged()
+    assert os.environ["JAVA_HOME"] == str(java.PACKAGED_HOME)
     clean.setenv("PATH", os.defpath)  # the script needs a shell
     assert (java.java_version() or 0) >= java.OLDEST_JAVA
 

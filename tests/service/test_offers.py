@@ -12,7 +12,7 @@ from tests.service.world import World, play
 from tocsin.broker import BrokerSettings
 from tocsin.service.service import open_broker
 from tocsin.service.settings import ServiceSettings
-from tocsin.service.web.offer_pages import DRIVERS, OFFERS, attempt
+from tocsin.service.web.try_pages import DRIVERS, OFFERS, try_offers
 
 LIVE: dict[str, Any] = {**A2, "ttl_seconds": 3600}
 
@@ -128,7 +128,7 @@ def test_the_page_matches_offers_and_drivers_without_an_account(tmp_path: Path) 
 
 
 def test_what_is_tried_on_the_page_is_bounded_and_told_when_wrong() -> None:
-    assert [row.matches for row in attempt(OFFERS, DRIVERS).rows] == [3, 1, 2]
-    assert "at most 20 lines" in attempt("{}\n" * 21, DRIVERS).errors[0]
-    found = attempt('{"event": {"name": "A", "cover": "Half"}}\n[', "insurance where prise < 3\n")
+    assert [row.matches for row in try_offers(OFFERS, DRIVERS).rows] == [3, 1, 2]
+    assert "at most 20 lines" in try_offers("{}\n" * 21, DRIVERS).errors[0]
+    found = try_offers('{"event": {"name": "A", "cover": "Half"}}\n[', "insurance where prise < 3\n")
     assert [one.split(":")[0] for one in found.errors] == ["driver 1", "offer 1", "offer 2"]

@@ -13,7 +13,6 @@ import binascii
 import hmac
 import os
 import struct
-import uuid
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -110,11 +109,3 @@ def id_text(id: bytes) -> str:
     """Return an id as a UUID is written."""
     text = id.hex()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
-
-
-def id_bytes(text: str) -> bytes | None:
-    """Return the id that a text stands for, None where it is none."""
-    try:
-        return uuid.UUID(text).bytes
-    except ValueError:
-        return None

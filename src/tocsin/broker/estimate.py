@@ -1,7 +1,7 @@
 """Volume estimates for a draft subscription: how many events a day would it match? Without Spark, in a moment.
 
 From a sample of recent events, kept as admitted events with a weight (events of the log for each one in the sample).
-The draft is evaluated on the sample (estimate.py); the share that matches is given with the Wilson interval, and
+The draft is evaluated on the sample; the share that matches is given with the Wilson interval, and
 times the rate of events. A sample of 5,000 gives a share of 10% to within about 0.8 points, 19 times out of 20.
 `refresh` keeps a sample up to date: a reservoir over the events of a window, so that each is as likely to be in it.
 

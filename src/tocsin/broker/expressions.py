@@ -5,7 +5,7 @@ Preparing many expressions at once: plain conjunctions in the bulk form are judg
     {"event_types": ["car"], "predicates": [["price", "<", 1300], ["brand", "=", "mini"]]}
 
 Tens of thousands a second instead of one or two; what bulk loading takes of them (compile/bulk.py) means the same as
-what expressions.py makes of each. Whatever is not of this shape, or wrong, is prepared singly, which says what is wrong.
+what is made of each. Whatever is not of this shape, or wrong, is prepared singly, which says what is wrong.
 """
 
 from __future__ import annotations

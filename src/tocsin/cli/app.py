@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 
 import tocsin
 from tocsin import plugins
-from tocsin.cli import db, doctor, index_commands, mapping, match, operators, pipeline, remote, rules, schema, serve
+from tocsin.cli import capacity, db, doctor, mapping, match, operators, pipeline, remote, rules, schema, serve
 from tocsin.errors import NotSupported
 
 # Name -> the distribution that has it, and what it is.
@@ -93,7 +93,7 @@ app.add_typer(schema.app, name="schema")
 app.add_typer(mapping.app, name="mapping")
 app.add_typer(db.app, name="db")
 app.add_typer(serve.app, name="admin")
-app.add_typer(index_commands.app, name="index")
+app.add_typer(db.index_app, name="index")
 app.add_typer(operators.app, name="operators")
 app.add_typer(pipeline.app, name="pipeline")
 app.command("parse")(match.parse)
@@ -110,6 +110,7 @@ app.command("why")(remote.why)
 app.command("export")(rules.export)
 app.command("apply")(rules.apply)
 app.command("test")(rules.hold)
+app.command("capacity")(capacity.capacity)
 app.command("doctor")(doctor.doctor)
 app.command("warm")(doctor.warm)
 add_plugin_commands(app)

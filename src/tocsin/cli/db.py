@@ -1,4 +1,7 @@
-"""`tocsin db`: upgrade, check, audit, back up and restore a store."""
+"""`tocsin db`: upgrade, check, audit, back up and restore a store.
+
+`tocsin index`: build, merge and check the index of a store, and its figures.
+"""
 
 from __future__ import annotations
 
@@ -153,3 +156,55 @@ def _report(seq: int, where: str, json: bool) -> None:
         print_json({"seq": seq, "written": where})
     else:
         print(f"{where}: everything up to seq {seq}")
+
+
+index_app = typer.Typer(
+    help="Look after the index of a store; a running broker does so by itself.", no_args_is_help=True
+)
+FOLDER = typer.Option(None, "--index", help="The folder of the index; beside the file by default.")
+
+
+@index_app.command("build")
+def index_build(store: str = STORE, index: Path | None = FOLDER, json: bool = JSON_OPTION) -> None:
+    """Build the index anew from the store."""
+    from tocsin.broker.upkeep import build_index
+
+    _show(build_index(store, index), json)
+
+
+@index_app.command("merge")
+def index_merge(store: str = STORE, index: Path | None = FOLDER, json: bool = JSON_OPTION) -> None:
+    """Catch up with the store and merge all segments into one."""
+    from tocsin.broker.upkeep import merge_index
+
+    _show(merge_index(store, index), json)
+
+
+@index_app.command("stats")
+def index_stats(store: str = STORE, index: Path | None = FOLDER, json: bool = JSON_OPTION) -> None:
+    """Show figures of the index as it lies on disk."""
+    from tocsin.broker.upkeep import index_stats
+
+    _show(index_stats(store, index), json)
+
+
+@index_app.command("check")
+def index_check(store: str = STORE, index: Path | None = FOLDER, json: bool = JSON_OPTION) -> None:
+    """Check the index: its files, its structure, and that it holds what the store says. Exit code 1: it does not."""
+    from tocsin.broker.upkeep import check_index
+
+    problems = check_index(store, index)
+    if json:
+        print_json({"problems": problems})
+    else:
+        print("\n".join(problems) or "all is well")
+    if problems:
+        raise typer.Exit(1)
+
+
+def _show(figures: dict[str, object], json: bool) -> None:
+    if json:
+        print_json(figures)
+        return
+    for name, value in figures.items():
+        print(f"{name.replace('_', ' '):16}{value}")

@@ -1,6 +1,6 @@
 """Atoms: the parts of a conjunction, with every operator reduced to intervals of keys.
 
-Made by atoms.py from bound predicates, merged by normalise.py, coded by table_builder.py. A column is named by
+Made from bound predicates, merged by normalise.py, coded by table_builder.py. A column is named by
 (attribute, derivation), see table.py.
 
 From a bound predicate to the atoms that decide it.
@@ -43,7 +43,7 @@ from tocsin.language.text_patterns import (
     canonical_like,
     escaped,
     needed_text,
-    network_prefix,
+    network_prefixes,
     required_words,
     split_prefix,
     words,
@@ -83,9 +83,6 @@ class Interval(NamedTuple):
         if self.low is not None and (key < self.low or (self.low_open and key == self.low)):
             return False
         return self.high is None or key < self.high or (key == self.high and not self.high_open)
-
-
-EVERYTHING = Interval()
 
 
 def point(key: Any) -> Interval:
@@ -328,11 +325,11 @@ def _needing_atoms(predicate: Predicate, *, negated: bool) -> list[Atom]:
     name, operand = predicate.attribute, predicate.operand
     text = operand.texts[0] if isinstance(operand, TextPatterns) else str(operand)
     regex = predicate.op is Op.MATCHES
-    needed = "" if negated else needed_text(text) if regex else network_prefix(text)
-    if not needed:
+    needed = () if negated else (needed_text(text),) if regex else network_prefixes(text)
+    if not all(needed) or not needed:
         return [Bound(name), Checked(predicate, negated)]
-    key = FOLDED + canonical_like(f"{'%' if regex else ''}{escaped(needed)}%")
-    return [Among(name, "patterns", (point(key),)), Checked(predicate)]
+    keys = [FOLDED + canonical_like(f"{'%' if regex else ''}{escaped(each)}%") for each in needed]
+    return [Among(name, "patterns", points(keys)), Checked(predicate)]
 
 
 def _point_atoms(predicate: Predicate, entry: ViewAttribute, *, negated: bool) -> list[Atom] | None:
@@ -437,6 +434,9 @@ def _finite(
         first, last = domain.intervals[operand]
         found = Interval(first + (op is Op.LT), last)
         return NOTHING if found.is_empty() else (found,)
+    if isinstance(domain, HierarchicalDomain) and op in (Op.GE, Op.GT):
+        above = [key(value) for value in domain.ancestors(operand)]
+        return runs([*above, key(operand)] if op is Op.GE else above)
     values: tuple[Any, ...] = (False, True) if isinstance(domain, BooleanDomain) else domain.values
     return runs([key(value) for value in values if value_satisfies(domain, op, value, operand)])
 

@@ -54,6 +54,7 @@ class TextCoder:
     """Codes texts by constants in ascending order."""
 
     def __init__(self, constants: Sequence[str]) -> None:
+        self.constants = constants
         encoded = [constant.encode() for constant in constants]
         self.data = np.frombuffer(b"".join(encoded) or b"\0", np.uint8).copy()
         self.offset = np.zeros(len(encoded) + 1, np.int64)
@@ -187,7 +188,7 @@ class Coder:
     def texts(self) -> TextCoder | None:
         """What codes texts without a detour; None where their keys are not the texts themselves."""
         column, domain = self.column, self.column.domain
-        if column.multiple or column.derivation != "value" or not isinstance(domain, TextDomain):
+        if column.derivation != "value" or not isinstance(domain, TextDomain):
             return None
         if domain.case != "sensitive" or domain.max_length is not None or not all(map(is_unicode, self._listed)):
             return None

@@ -10,14 +10,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from tocsin.compile.table import Column, Derivation
 from tocsin.errors import BadValue
-from tocsin.index.coder import Coder, Codes
+from tocsin.index.coder import Coder, Codes, TextCoder
 from tocsin.index.jit import kernel
 from tocsin.index.key_column import CodedBatch, KeyColumn, MultipleCodes, RawColumns, from_events, keys_of
 from tocsin.index.layout import ABSENT_CODE
@@ -26,6 +26,7 @@ from tocsin.index.raw_memory import addresses_of, code_by_tables
 from tocsin.index.word_tokens import WordTokens
 from tocsin.plugins import is_there
 from tocsin.schema import EVENT_TYPE, Domain, Event, NumericDomain, Schema, TextDomain, Value
+from tocsin.schema.event import admit_elements
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -104,6 +105,10 @@ class EventSource(ABC):
         """Return the same also where they must first be put into one piece, which pays for words."""
         return self.texts(attribute)
 
+    def text_lists(self, _: str) -> tuple[pa.StringArray, Int64s] | None:
+        """Return the texts of lists of an attribute, all in one, and where each event's begin and end there, if it has such."""
+        return None
+
     @abstractmethod
     def sample(self, count: int) -> EventSource:
         """Return the first `count` events as a source of their own."""
@@ -126,6 +131,13 @@ class EventObjects(EventSource):
 
     def read(self, attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn:
         return from_events(self.events, attribute, domain, derivation)
+
+    def word_tokens(self, attribute: str, domain: Domain) -> WordTokens | None:
+        if len(self.events) == 1 and attribute not in self._tokens:
+            found = self.events[0].values.get(attribute)
+            if isinstance(domain, TextDomain) and domain.max_length is None and (found is None or len(found) == 1):
+                self._tokens[attribute] = WordTokens.of_one(None if found is None else str(found[0]))
+        return super().word_tokens(attribute, domain)
 
     def whole_texts(self, attribute: str) -> pa.StringArray | None:
         if not is_there("pyarrow"):  # an extra; words are then cut event by event
@@ -160,7 +172,7 @@ class EventColumns(EventSource):
     def read(self, attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn | None:
         from tocsin.index.arrow_keys import from_arrow
 
-        array = _field(self.batch, attribute)
+        array = self._array(attribute)
         if array is not None:
             return from_arrow(array, attribute, domain, derivation)
         if attribute == EVENT_TYPE and len(self.schema.event_types) == 1:
@@ -181,8 +193,23 @@ class EventColumns(EventSource):
         import pyarrow as pa
 
         position = self.batch.schema.get_field_index(attribute)
-        array = self.batch.column(position) if position >= 0 else None
+        array = self._array(attribute) if position >= 0 else None
         return array if array is not None and array.type == pa.string() and len(array) else None
+
+    def text_lists(self, attribute: str) -> tuple[pa.StringArray, Int64s] | None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        position = self.batch.schema.get_field_index(attribute)
+        array = self.batch.column(position) if position >= 0 else None
+        if array is None or not pa.types.is_list(array.type) or array.type.value_type != pa.string():
+            return None
+        texts = pc.list_flatten(array)
+        if texts.null_count or not len(texts):
+            return None
+        offset = np.zeros(len(array) + 1, np.int64)
+        np.cumsum(pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False), out=offset[1:])
+        return texts, offset
 
     def sample(self, count: int) -> EventColumns:
         return EventColumns(self.batch.slice(0, count), self.schema)
@@ -190,8 +217,29 @@ class EventColumns(EventSource):
     def values(self, attribute: str, domain: Domain, events: Int64s) -> list[tuple[Value, ...] | None]:
         from tocsin.index.arrow_keys import values_from_arrow
 
-        array = _field(self.batch, attribute)
-        return [None] * len(events) if array is None else values_from_arrow(array, domain, events)
+        array = self._array(attribute)
+        if array is None:
+            return [None] * len(events)
+        if attribute in self.schema.object_attributes:
+            raws = array.take(events).to_pylist()
+            return [admit_elements(self.schema, attribute, raw) or None for raw in raws]
+        return values_from_arrow(array, domain, events)
+
+    @cached_property
+    def _arrays(self) -> list[str]:
+        """The arrays of objects that are columns; what their elements have is part of these."""
+        return sorted(name for name in self.schema.object_attributes if _field(self.batch, name) is not None)
+
+    def _array(self, attribute: str) -> pa.Array | None:
+        """Return the column of an attribute; None where there is none."""
+        for array in self._arrays:
+            if attribute.startswith(f"{array}."):
+                from tocsin.index.arrow_keys import inner_field
+
+                path = attribute[len(array) + 1 :].split(".")
+                is_point = attribute in self.schema.point_attributes
+                return inner_field(_field(self.batch, array), path, is_point=is_point)
+        return _field(self.batch, attribute)
 
     def event(self, number: int) -> Event:
         at, found = np.array([number]), {}
@@ -203,6 +251,34 @@ class EventColumns(EventSource):
         if types is None and len(self.schema.event_types) == 1:
             types = tuple(self.schema.event_types)
         return Event({**found, EVENT_TYPE: types or ()})
+
+
+class EventRows(Sequence[Event]):
+    """The events of columns, for who asks for one; matching takes the columns themselves."""
+
+    def __init__(self, source: EventColumns) -> None:
+        self.source = source
+
+    def __len__(self) -> int:
+        return self.source.size
+
+    @overload
+    def __getitem__(self, at: int) -> Event: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Event]: ...
+
+    def __getitem__(self, at: int | slice) -> Event | Sequence[Event]:
+        if isinstance(at, slice):
+            return [self.source.event(number) for number in range(*at.indices(len(self)))]
+        if not -len(self) <= at < len(self):
+            raise IndexError(at)
+        return self.source.event(at % len(self))
+
+
+def source_of(events: Sequence[Event]) -> EventSource:
+    """Return events as the engine reads them."""
+    return events.source if isinstance(events, EventRows) else EventObjects(events)
 
 
 def _field(batch: pa.RecordBatch, name: str) -> pa.Array | None:
@@ -286,7 +362,19 @@ class SegmentEncoder:
                 row.fill(ABSENT_CODE)
                 multiples[position] = coder.patterns.coded(source.pattern_texts(column.attribute, column.domain))
                 continue
-            if coder.texts is not None and (texts := source.texts(column.attribute)) is not None:
+            if (
+                column.multiple
+                and coder.texts is not None
+                and (lists := source.text_lists(column.attribute)) is not None
+            ):
+                row.fill(ABSENT_CODE)
+                multiples[position] = _multiple_texts(*lists, coder.texts)
+                continue
+            if (
+                not column.multiple
+                and coder.texts is not None
+                and (texts := source.texts(column.attribute)) is not None
+            ):
                 coder.texts.code_into(texts, row)
                 if texts.null_count:
                     row[texts.is_null().to_numpy(zero_copy_only=False)] = ABSENT_CODE
@@ -407,6 +495,14 @@ def _lists_of_one(keys: KeyColumn, coder: Coder, codes: Codes) -> None:
         raise BadValue(f"{counts[row]} values", column.domain.name, found)
     codes.fill(ABSENT_CODE)
     codes[counts == 1] = coder.code(keys)
+
+
+def _multiple_texts(texts: pa.StringArray, offset: Int64s, coder: TextCoder) -> MultipleCodes:
+    """Return the distinct codes of each event's texts, ascending."""
+    coded = np.empty(len(texts), np.int32)
+    coder.code_into(texts, coded)
+    distinct_offset, codes = sorted_distinct(offset, coded, False)
+    return MultipleCodes(distinct_offset, codes, np.diff(offset) > 0)
 
 
 def _multiple(keys: KeyColumn, coder: Coder) -> MultipleCodes:

@@ -174,12 +174,3 @@ class CodedBatch:
             None if self.arrival is None else self.arrival[start:stop],
             None if self.raw is None else self.raw.part(start),
         )
-
-
-def multiple_codes(lists: list[list[int] | None]) -> MultipleCodes:
-    """Return the codes of a multiple column from one list per event (None: absent)."""
-    distinct = [sorted(set(codes or ())) for codes in lists]
-    offset = np.zeros(len(lists) + 1, np.int64)
-    np.cumsum([len(codes) for codes in distinct], out=offset[1:])
-    flat = np.array([code for codes in distinct for code in codes], np.int32)
-    return MultipleCodes(offset, flat, np.array([codes is not None for codes in lists], np.bool_))

@@ -283,11 +283,6 @@ class Statistics:
     start: npt.NDArray[np.int64]
     cumulative: npt.NDArray[np.float64]
 
-    def frequency(self, column: int, low: int, high: int) -> float:
-        """Return the fraction of events that have a code in low..high."""
-        start = self.start[column]
-        return float(self.cumulative[start + high + 1] - self.cumulative[start + low])
-
 
 def code_counts(table: ConjunctionTable) -> npt.NDArray[np.int64]:
     """Return the number of codes of each column: 2 * constants + 1."""

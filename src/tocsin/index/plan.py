@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from tocsin.compile.table import PredicateKind
 from tocsin.index.jit import kernel
+from tocsin.index.layout import GENERIC
 
 if TYPE_CHECKING:
     from tocsin.compile.table import ConjunctionTable
@@ -47,12 +48,20 @@ class PlanCosts:
 
     A list that is tested costs `listed` for each row and event: it is looked up.
     A block has filters (index/rows.py) where they let at most `passing` of the pairs of an event and a row through.
+    Rows with at least `ranged` ranges over columns of more than `many_codes` codes are stored in bands (index/ranges.py) where that saves
+    more, for a tile of 64 events: an end that is an atom of its block costs `local`, an interval in bands `interval`, and
+    the words of a column's bands `bands`.
     """
 
     row: float = 0.1
     listed: float = 20.0
     probe: float = 250.0
     passing: float = 1 / 128
+    ranged: int = 4
+    many_codes: int = 510  # of fewer, atoms are dense (index/build.py)
+    local: float = 1.5
+    interval: float = 0.5
+    bands: float = 150.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +99,14 @@ def choose_schemas(lowered: Lowered, access: AccessColumns, costs: PlanCosts) ->
     n = len(lowered.never)
     lists = np.zeros(len(lowered.access_codes) + 1, np.int64)
     np.cumsum(lowered.access_codes > 1, out=lists[1:])
-    cost = costs.row + costs.listed * np.diff(lists[lowered.access_offset])
+    looked_up = np.diff(lists[lowered.access_offset]).astype(np.float64)
+    # What else is looked up costs a block once for all rows that ask the same.
+    generic = lowered.atom_kind == GENERIC
+    if generic.any():
+        distinct = len(np.unique(lowered.atom_value[generic])) / generic.sum()
+        asked = np.concatenate([np.zeros(1, np.int64), np.cumsum(generic)])
+        looked_up = np.maximum(looked_up, distinct * np.diff(asked[lowered.atom_offset]))
+    cost = costs.row + costs.listed * looked_up
     if cost.sum() <= costs.probe or not len(lowered.access_column):
         return []
     # Evenly spaced, not random: the same conjunctions give the same plan.

@@ -12,7 +12,7 @@ compared there, and are cut here at the blanks. Used by index/encode.py and matc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Codes = npt.NDArray[np.int32]
 Bytes = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
-_FNV_START, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
+_FNV_PRIME, _SPREAD = np.uint64(0x100000001B3), np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,16 @@ class WordTokens:
     present: npt.NDArray[np.bool_]
     data: Bytes
     word: Int64s
+    places: dict[TextCoder, Int64s] = field(default_factory=dict)  # of the words among the constants of coders, so far
+
+    @classmethod
+    def of_one(cls, text: str | None) -> WordTokens:
+        """Return the words of one text."""
+        plain = "" if text is None else text if text.isascii() else " ".join(words(text))
+        data = np.frombuffer(plain.encode() or b" ", np.uint8)
+        ends, present = np.array([0, len(data)], np.int32), np.array([text is not None])
+        tokens, offset, vocabulary, word = cut_words(ends.ctypes.data, data.ctypes.data, present)
+        return cls(tokens, offset, present, vocabulary, word)
 
     @classmethod
     def of(cls, texts: pa.StringArray) -> WordTokens:
@@ -67,49 +77,59 @@ class WordTokens:
 
     def coded(self, coder: TextCoder) -> MultipleCodes:
         """Return the distinct words of each text that are constants, as codes, ascending."""
-        table = coder.table
-        place = places_of_texts(self.data.ctypes.data, self.word, coder.data.ctypes.data, coder.offset, table)
-        offset, codes = distinct_codes(self.tokens, self.offset, place, len(coder.offset) - 1)
+        offset, codes = distinct_codes(self.tokens, self.offset, self._places(coder), len(coder.offset) - 1)
         return MultipleCodes(offset, codes, self.present)
 
     def satisfying(self, patterns: WordPatterns, chosen: npt.NDArray[np.int32], texts: Int64s) -> npt.NDArray[np.bool_]:
         """Return whether text texts[i] satisfies pattern chosen[i], for each i."""
         coder = patterns.coder
-        place = places_of_texts(self.data.ctypes.data, self.word, coder.data.ctypes.data, coder.offset, coder.table)
-        number = np.full(len(coder.offset) - 1, -1, np.int64)
-        number[place[place >= 0]] = np.flatnonzero(place >= 0)
         return in_order(
-            self.tokens, self.offset, number[patterns.words], patterns.gaps, patterns.offset, chosen, texts
+            self.tokens, self.offset, self._places(coder), len(coder.offset) - 1, patterns.words, patterns.gaps, patterns.offset, chosen,
+            texts,
         )  # fmt: skip
+
+    def _places(self, coder: TextCoder) -> Int64s:
+        known = self.places.get(coder)
+        if known is None:
+            known = self.places[coder] = places_of_texts(
+                self.data.ctypes.data, self.word, coder.data.ctypes.data, coder.offset, coder.table
+            )
+        return known
 
 
 class WordPatterns:
-    """Words in order, with so many others between: pattern p are words[offset[p] : offset[p + 1]], the gaps beside them."""
+    """Words in order, with so many others between: pattern p are words[offset[p] : offset[p + 1]], the gaps beside them.
 
-    def __init__(self, patterns: Sequence[Words]) -> None:
-        places: dict[str, int] = {}
-        self.words = np.array(
-            [places.setdefault(word, len(places)) for pattern in patterns for word in pattern.words], np.int64
-        )
+    Words are numbered as the coder of a segment's words has them, if it has them all: what codes texts then finds them here.
+    """
+
+    def __init__(self, patterns: Sequence[Words], coder: TextCoder | None = None) -> None:
+        asked = [word for pattern in patterns for word in pattern.words]
+        places = {word: place for place, word in enumerate(coder.constants)} if coder is not None else {}
+        if coder is None or not all(word in places for word in asked):
+            places = {word: place for place, word in enumerate(dict.fromkeys(asked))}
+            coder = TextCoder(list(places))
+        self.coder = coder
+        self.words = np.array([places[word] for word in asked], np.int64)
         self.gaps = np.array(
             [gap for pattern in patterns for gap in ((0, 0), *pattern.gaps)], np.int64
         ).reshape(-1, 2)  # before each word, and nothing before the first  # fmt: skip
         self.offset = np.zeros(len(patterns) + 1, np.int64)
         np.cumsum([len(pattern.words) for pattern in patterns], out=self.offset[1:])
-        self.coder = TextCoder(list(places))
 
 
-@helper
-def is_word_byte(byte: np.uint8) -> bool:
-    """Return whether a byte is part of a word: a digit, a letter, or of a letter beyond ASCII."""
-    return byte >= 128 or 48 <= byte <= 57 or 97 <= (byte | 32) <= 122
+# What a byte is within a word: itself, a small letter for a capital one, 0 where it separates words.
+_WITHIN = np.array(
+    [byte if byte >= 128 or chr(byte).isalnum() else 0 for byte in b"".join(bytes([n]).lower() for n in range(256))], np.uint8
+)  # fmt: skip
+_SHORT = 8  # bytes of a word that is its own hash
 
 
 @kernel
 def cut_words(offsets: int, texts: int, present: npt.NDArray[np.bool_]) -> tuple[Codes, Int64s, Bytes, Int64s]:
     """Return the fields tokens, offset, data and word of WordTokens; letters of ASCII become small.
 
-    Words are longest runs of is_word_byte.
+    Words are longest runs of letters, digits, and bytes of letters beyond ASCII.
     """
     count = len(present)
     total = np.int64(int32_at(offsets, np.uint64(count))) - np.int64(int32_at(offsets, np.uint64(0)))
@@ -124,30 +144,38 @@ def cut_words(offsets: int, texts: int, present: npt.NDArray[np.bool_]) -> tuple
             at = texts + np.int64(int32_at(offsets, np.uint64(i)))
             stop = texts + np.int64(int32_at(offsets, np.uint64(i + 1)))
             while at < stop:
-                byte = byte_at(at)
-                if not is_word_byte(byte):
-                    at += 1
+                byte = _WITHIN[byte_at(at)]
+                at += 1
+                if byte == 0:
                     continue
-                # The word is written behind the vocabulary; it stays there if it is new.
-                h, z = _FNV_START, end
-                while True:
-                    if byte - np.uint8(65) < 26:
-                        byte |= np.uint8(32)
+                # The word is written behind the vocabulary; it stays there if it is new. Its first bytes are its hash.
+                h, z = np.uint64(0), np.uint64(end)
+                short = z + np.uint64(_SHORT)
+                while byte != 0:
                     data[z] = byte
-                    h = (h ^ np.uint64(byte)) * _FNV_PRIME
-                    z += 1
+                    z += np.uint64(1)
+                    h = (h << np.uint64(8)) | np.uint64(byte)
+                    if at == stop or z == short:
+                        break
+                    byte = _WITHIN[byte_at(at)]
                     at += 1
-                    if at == stop:
-                        break
-                    byte = byte_at(at)
-                    if not is_word_byte(byte):
-                        break
-                mixed = h ^ (h >> np.uint64(32))
+                if z == short:
+                    while at < stop:
+                        byte = _WITHIN[byte_at(at)]
+                        at += 1
+                        if byte == 0:
+                            break
+                        data[z] = byte
+                        z += np.uint64(1)
+                        h = (h ^ np.uint64(byte)) * _FNV_PRIME
+                length = np.int64(z) - end
                 mask = (1 << bits) - 1
-                slot = np.int64(mixed) & mask
+                slot = np.int64((h * _SPREAD) >> np.uint64(64 - bits))
                 found = np.int64(table[slot])
                 while found >= 0:
-                    if hashes[found] == h and same_bytes(data, word[found], word[found + 1], end, z):
+                    alike = hashes[found] == h and word[found + 1] - word[found] == length
+                    # Short words of one hash and length are the same.
+                    if alike and (length <= _SHORT or same_bytes(data, word[found], word[found + 1], end, np.int64(z))):
                         break
                     slot = (slot + 1) & mask
                     found = np.int64(table[slot])
@@ -155,12 +183,13 @@ def cut_words(offsets: int, texts: int, present: npt.NDArray[np.bool_]) -> tuple
                     found = known
                     hashes[known], table[slot] = h, known
                     known += 1
-                    word[known] = end = z
+                    end = np.int64(z)
+                    word[known] = end
                     if 2 * known > len(table):
                         bits += 2
                         table = np.full(1 << bits, -1, np.int32)
                         for w in range(known):
-                            slot = np.int64(hashes[w] ^ (hashes[w] >> np.uint64(32))) & ((1 << bits) - 1)
+                            slot = np.int64((hashes[w] * _SPREAD) >> np.uint64(64 - bits))
                             while table[slot] >= 0:
                                 slot = (slot + 1) & ((1 << bits) - 1)
                             table[slot] = w
@@ -211,32 +240,63 @@ def distinct_codes(tokens: Codes, offset: Int64s, place: Int64s, constants: int)
 
 @kernel
 def in_order(
-    tokens: Codes, offset: Int64s, word: Int64s, gaps: npt.NDArray[np.int64], pattern: Int64s, chosen: Codes,
-    texts: Int64s,
+    tokens: Codes, offset: Int64s, place: Int64s, words: int, word: Int64s, gaps: npt.NDArray[np.int64], pattern: Int64s,
+    chosen: Codes, texts: Int64s,
 ) -> npt.NDArray[np.bool_]:  # fmt: skip
     """Return which texts[i] have the words of pattern chosen[i] in order, with gaps[w, 0] .. gaps[w, 1] words before word w.
 
-    The words of pattern p are word[pattern[p] : pattern[p + 1]]; -1 where no text has it.
+    The words of pattern p are word[pattern[p] : pattern[p + 1]], each a number below `words`; place[t] is the number that
+    token t has among them, -1 for none. Of a text, the places of each word that patterns ask for are chained, so that a
+    pattern takes as long as its words occur; texts that follow one another are chained once.
     """
     holds = np.zeros(len(texts), np.bool_)
     longest = 0
-    for e in texts:
-        longest = max(longest, offset[e + 1] - offset[e])
-    # before[p]: how many of the first p words end what was found so far.
-    before, after = np.zeros(longest + 1, np.int64), np.zeros(longest + 1, np.int64)
+    for text in texts:
+        longest = max(longest, offset[text + 1] - offset[text])
+    # `known` is never cleared: what it says of a word counts only where `listed` has the word there.
+    known, listed = np.empty(words, np.int32), np.empty(longest + 1, np.int32)
+    head, after = np.empty(longest + 1, np.int32), np.empty(longest + 1, np.int32)
+    # Where what was found so far ends, ascending; and where it then ends.
+    ends, longer = np.empty(longest + 1, np.int32), np.empty(longest + 1, np.int32)
+    current, count = np.int64(-1), 0
     for z in range(len(texts)):
-        start, length = offset[texts[z]], offset[texts[z] + 1] - offset[texts[z]]
+        if texts[z] != current:
+            current, count = texts[z], 0
+            start = offset[current]
+            for p in range(offset[current + 1] - start - 1, -1, -1):
+                w = place[tokens[start + p]]
+                if w < 0:
+                    continue
+                at = np.int64(known[w])
+                if not (0 <= at < count and listed[at] == w):
+                    at = count
+                    known[w], listed[at], head[at] = at, w, -1
+                    count += 1
+                after[p], head[at] = head[at], p
         first, last = pattern[chosen[z]], pattern[chosen[z] + 1]
-        for p in range(length):
-            before[p + 1] = before[p] + (tokens[start + p] == word[first])
-        for w in range(first + 1, last):
-            least, most = gaps[w, 0], gaps[w, 1]
-            for p in range(length):
-                ends = False
-                if tokens[start + p] == word[w]:
-                    low, high = max(p - 1 - most, 0), p - least
-                    ends = high > low and before[high] > before[low]
-                after[p + 1] = after[p] + ends
-            before, after = after, before
-        holds[z] = before[length] > 0
+        found = 0
+        for w in range(first, last):
+            at, p = np.int64(known[word[w]]), np.int64(-1)
+            if 0 <= at < count and listed[at] == word[w]:
+                p = np.int64(head[at])
+            kept, e = 0, 0
+            while p >= 0:
+                following = np.int64(after[p])
+                if w == first:
+                    ends[kept] = p
+                    kept += 1
+                else:
+                    # The ends that may come before p move on with it.
+                    while e < found and ends[e] < p - 1 - gaps[w, 1]:
+                        e += 1
+                    if e < found and ends[e] <= p - 1 - gaps[w, 0]:
+                        longer[kept] = p
+                        kept += 1
+                p = following
+            found = kept
+            if w > first:
+                ends, longer = longer, ends
+            if found == 0:
+                break
+        holds[z] = found > 0
     return holds

@@ -1,8 +1,8 @@
 """The subscription language: its forms, the syntax tree in which they meet, binding to a schema, and its meaning.
 
-forms      parse.py and render.py (text), builder.py (Python), documents.py (JSON tree), documents.py
+forms      parse.py and render.py (text), builder.py (Python), documents.py (JSON tree, bulk)
 tree       syntax.py; bounds.py says how large it may be
-binding    bind.py, with sides.py (names), operands.py (operators), operands.py, formula.py and sides.py
+binding    bind.py, with sides.py (names), operands.py (operators, operands) and formula.py
 meaning    semantics.py, the definition; explain.py
 offers     offer.py: events with rules and computed attributes
 formulas   formula.py (scopes, functions), formula_vector.py: computed for columns of rows

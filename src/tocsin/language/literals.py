@@ -173,7 +173,6 @@ def render_number(number: Number) -> str:
 
 
 _LARGEST_BITS = 4_096  # of a numerator or denominator; more is refused before it is computed with
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ROUNDED = decimal.Context(prec=34)
 _WIDE = decimal.Context(prec=2_000)
 

@@ -3,7 +3,7 @@
     car, antique where price < 1300 and brand in ('mini', 'cooper') with age = 42
 
 tokens.py makes tokens, grammar.lark says which sequences of them are expressions, convert.py makes the syntax tree,
-parse.py words what is wrong. No text takes long: bounds are checked on the tokens before the grammar runs, the
+and this module words what is wrong. No text takes long: bounds are checked on the tokens before the grammar runs, the
 grammar's parser keeps its own stack, and what recurses afterwards does so to a bounded depth.
 
 The wording of syntax errors: what was found, and what would be right there.

@@ -362,14 +362,22 @@ def in_network(text: str, network: str) -> bool:
         return False
 
 
-def network_prefix(network: str) -> str:
-    """Return what all addresses of a network start with; empty where they are written in several ways."""
+MOST_PREFIXES = 32
+
+
+def network_prefixes(network: str) -> tuple[str, ...]:
+    """Return texts of which each address of a network starts with one; none where they are written in several ways."""
     found = _network(network)
     if found is None or found.version == 6:
-        return ""
-    whole = found.prefixlen // 8
-    parts = str(found.network_address).split(".")[:whole]
-    return ".".join(parts) + ("." if 0 < whole < 4 else "")
+        return ()
+    whole, bits = divmod(found.prefixlen, 8)
+    parts = str(found.network_address).split(".")
+    if bits and 1 << (8 - bits) <= MOST_PREFIXES:
+        first = int(parts[whole])
+        each = [[*parts[:whole], str(last)] for last in range(first, first + (1 << (8 - bits)))]
+    else:
+        each = [parts[:whole]]
+    return tuple(".".join(listed) + ("." if 0 < len(listed) < 4 else "") for listed in each)
 
 
 # --- words -------------------------------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from tocsin.schema import Point
 
 SECONDS = {"seconds": 1, "minutes": 60, "hours": 3_600, "days": 86_400, "weeks": 604_800}
 MICROSECONDS = {unit: seconds * 1_000_000 for unit, seconds in SECONDS.items()}
-SINGULAR = {unit.removesuffix("s"): unit for unit in SECONDS}
 
 
 # Distances and boxes on Earth, as the predicates `within … of` and `in box` mean them.

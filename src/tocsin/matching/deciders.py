@@ -13,6 +13,9 @@ Comparisons that differ in numbers only share a template, whose numbers are colu
 comparison mentions. A template is then computed for all pairs that ask it in a few array operations (language/formula_vector.py).
 
 Word checks: those of a segment's checks that ask for words in order, decided from the words of texts by a kernel.
+
+Circle checks: those that ask whether a point lies within a distance, decided for all pairs at once; what is so near the edge
+that rounding could matter is left to the definition.
 """
 
 from __future__ import annotations
@@ -26,22 +29,26 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.compile.table import Check, CheckKind
+from tocsin.compile.table import Check, CheckKind, Column
 from tocsin.errors import FormulaFailed
+from tocsin.index.coder import TextCoder
 from tocsin.index.encode import EventSource
+from tocsin.index.jit import kernel
 from tocsin.index.layout import Section
-from tocsin.index.word_tokens import WordPatterns
+from tocsin.index.word_tokens import WordPatterns, WordTokens
 from tocsin.language.bind import bind_condition
 from tocsin.language.documents import node_from_json
+from tocsin.language.element_tests import ElementTest, compiled
 from tocsin.language.formula import FLOAT, INT, ConditionFormula, Scope, one_value
 from tocsin.language.formula_columns import ValueColumn, column_of, several_column
 from tocsin.language.formula_vector import Holding, condition_column
 from tocsin.language.json_reader import literal_from_json
 from tocsin.language.semantics import Situation, holds
 from tocsin.language.sides import sides_of
-from tocsin.language.syntax import Not, Predicate, Words
+from tocsin.language.syntax import Not, Predicate, Within, Words
+from tocsin.language.units import EARTH_RADIUS_METRES, METRES
 from tocsin.operators.questions import HOLDS, trusted_scope
-from tocsin.schema import Event, Schema, Value
+from tocsin.schema import Event, PointDomain, Schema, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +72,6 @@ class _Template:
     shape: str
     numbers: int  # how many numbers it lacks
     own: tuple[str, ...]
-    places: dict[int, int] = field(default_factory=dict)  # check -> place among the rows below
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     formula: ConditionFormula | None = None
     columns: dict[str, ValueColumn] = field(default_factory=dict)
@@ -78,6 +84,7 @@ class Formulas:
         self._schema, self._attributes = schema, schema.view().attributes
         self._templates: list[_Template] = []
         self.template_of = np.full(len(checks), -1, np.int32)
+        self._place = np.zeros(len(checks), np.int64)  # of each check among the rows of its template
         known: dict[tuple[Any, ...], int] = {}
         for number, check in enumerate(checks):
             if check.kind is CheckKind.FORMULA:
@@ -92,7 +99,7 @@ class Formulas:
             known[key] = len(self._templates)
             self._templates.append(_Template(shape, len(numbers), tuple(own)))
         template = self._templates[known[key]]
-        template.places[number] = len(template.rows)
+        self._place[number] = len(template.rows)
         template.rows.append((*numbers, *own.values()))
         self.template_of[number] = known[key]
 
@@ -113,8 +120,7 @@ class Formulas:
         computed: Mapping[str, ValueColumn],
     ) -> Holding:  # fmt: skip
         formula = self._made(template)
-        places = np.array([template.places[check] for check in checks.tolist()], np.int64)
-        columns = {name: column.take(places) for name, column in template.columns.items()}
+        columns = {name: column.take(self._place[checks]) for name, column in template.columns.items()}
         asked, inverse = np.unique(events, return_inverse=True)
         constants: dict[str, tuple[Value, ...]] = {}
         for name in formula.names:
@@ -187,11 +193,19 @@ class _OfAttribute(NamedTuple):
     pattern: npt.NDArray[np.int32]
     negated: Bools
 
+    def hold(self, tokens: WordTokens, checks: npt.NDArray[np.int32], texts: Int64s) -> Bools:
+        """Return which pairs of a check, one of these, and a text hold."""
+        found = tokens.satisfying(self.patterns, self.pattern[checks], texts)
+        holds: Bools = (found != self.negated[checks]) & tokens.present[texts]
+        return holds
+
 
 class WordChecks:
-    """The word checks of one segment, by attribute."""
+    """The word checks of one segment, by attribute; `coders` are those of the segment's words, by attribute."""
 
-    def __init__(self, checks: Sequence[Check], node_of: Callable[[int], Node], schema: Schema) -> None:
+    def __init__(
+        self, checks: Sequence[Check], node_of: Callable[[int], Node], schema: Schema, coders: Mapping[str, TextCoder]
+    ) -> None:
         self._schema = schema
         found: dict[str, list[tuple[int, Words, bool]]] = {}
         for number, check in enumerate(checks):
@@ -200,26 +214,92 @@ class WordChecks:
                 predicate = node.part if isinstance(node, Not) else node
                 if isinstance(predicate, Predicate) and isinstance(predicate.operand, Words):
                     found.setdefault(check.attribute, []).append((number, predicate.operand, isinstance(node, Not)))
-        self._attributes = {name: _of_attribute(asked, len(checks)) for name, asked in found.items()}
+        self._attributes = {name: _of_attribute(asked, len(checks), coders.get(name)) for name, asked in found.items()}
+        self._all = len(found) == 1 and len(next(iter(found.values()))) == len(checks)
 
     def decide(self, source: EventSource, checks: npt.NDArray[np.int32], events: Int64s) -> tuple[Bools, Bools]:
         """Return which pairs of a check and an event are decided by the words of texts, and whether these hold."""
+        if self._all:
+            ((attribute, asked),) = self._attributes.items()
+            tokens = source.word_tokens(attribute, self._schema.domain_of(attribute))
+            if tokens is not None:
+                return np.ones(len(checks), np.bool_), asked.hold(tokens, checks, events)
         decided, holds = np.zeros(len(checks), np.bool_), np.zeros(len(checks), np.bool_)
         for attribute, asked in self._attributes.items():
             pairs = np.flatnonzero(asked.pattern[checks] >= 0)
             tokens = source.word_tokens(attribute, self._schema.domain_of(attribute)) if len(pairs) else None
             if tokens is not None:
-                texts, wanted = events[pairs], checks[pairs]
-                found = tokens.satisfying(asked.patterns, asked.pattern[wanted], texts)
-                decided[pairs], holds[pairs] = True, (found != asked.negated[wanted]) & tokens.present[texts]
+                decided[pairs], holds[pairs] = True, asked.hold(tokens, checks[pairs], events[pairs])
         return decided, holds
 
 
-def _of_attribute(asked: list[tuple[int, Words, bool]], checks: int) -> _OfAttribute:
+def _of_attribute(asked: list[tuple[int, Words, bool]], checks: int, coder: TextCoder | None) -> _OfAttribute:
     pattern, negated = np.full(checks, -1, np.int32), np.zeros(checks, np.bool_)
     for place, (number, _, isnt) in enumerate(asked):
         pattern[number], negated[number] = place, isnt
-    return _OfAttribute(WordPatterns([words for _, words, _ in asked]), pattern, negated)
+    return _OfAttribute(WordPatterns([words for _, words, _ in asked], coder), pattern, negated)
+
+
+# Circle checks.
+
+FEW_PAIRS = 8  # of fewer, the definition is quicker than arrays
+_EDGE_METRES = 10.0  # far above what rounding makes of a distance anywhere on Earth
+
+
+class CircleChecks:
+    """The checks of one segment that ask for a distance from a point, by attribute."""
+
+    def __init__(self, checks: Sequence[Check], node_of: Callable[[int], Node], schema: Schema) -> None:
+        self._schema = schema
+        self._circle = np.full((len(checks), 3), np.nan)  # latitude, longitude, metres
+        self._negated = np.zeros(len(checks), np.bool_)
+        found: dict[str, list[int]] = {}
+        for number, check in enumerate(checks):
+            if check.kind is CheckKind.PREDICATE and '"within"' in check.expression:
+                node = node_of(number)
+                predicate = node.part if isinstance(node, Not) else node
+                operand = predicate.operand if isinstance(predicate, Predicate) else None
+                if isinstance(operand, Within) and isinstance(schema.domain_of(check.attribute), PointDomain):
+                    found.setdefault(check.attribute, []).append(number)
+                    self._circle[number] = (*operand.center, float(operand.amount) * METRES[operand.unit])  # type: ignore[misc]
+                    self._negated[number] = isinstance(node, Not)
+        self._asks = {name: np.isin(np.arange(len(checks)), numbers) for name, numbers in found.items()}
+
+    def decide(self, source: EventSource, checks: npt.NDArray[np.int32], events: Int64s) -> tuple[Bools, Bools]:
+        """Return which pairs of a check and an event are decided by the points' distance, and whether these hold."""
+        decided, holds = np.zeros(len(checks), np.bool_), np.zeros(len(checks), np.bool_)
+        for attribute, asks in self._asks.items():
+            pairs = np.flatnonzero(asks[checks])
+            points = self._points(source, attribute) if len(pairs) else None
+            if points is None:
+                continue
+            asked = checks[pairs]
+            latitude, longitude, metres = self._circle[asked].T
+            there, here = points[0][events[pairs]], points[1][events[pairs]]
+            a, b = np.radians(there), np.radians(latitude)
+            chord = np.sin((b - a) / 2) ** 2 + np.cos(a) * np.cos(b) * np.sin(np.radians(longitude - here) / 2) ** 2
+            beyond = 2 * EARTH_RADIUS_METRES * np.arcsin(np.sqrt(np.minimum(1.0, chord))) - metres
+            decided[pairs] = ~(np.abs(beyond) <= _EDGE_METRES)  # those without a point, which are NaN, too
+            holds[pairs] = np.where(self._negated[asked], beyond > 0, beyond <= 0)
+        return decided, holds
+
+    def _points(self, source: EventSource, attribute: str) -> tuple[npt.NDArray[np.float64], ...] | None:
+        """Return latitude and longitude of all events, NaN where they have none; None where some have several points."""
+        found = []
+        for derivation in ("latitude", "longitude"):
+            domain = self._schema.domain_of(attribute)
+            keys = source.keys(Column(attribute, domain, False, derivation, np.zeros(0)))
+            degrees = np.full(source.size, np.nan)
+            if keys is not None:
+                lists = keys.as_lists()
+                assert lists.offset is not None
+                counts = np.diff(lists.offset)
+                if (counts > 1).any():
+                    return None
+                values = lists.values if lists.keys is None else np.array(lists.keys, np.float64)[lists.values]
+                degrees[counts == 1] = values
+            found.append(degrees)
+        return tuple(found)
 
 
 # Deciders.
@@ -303,6 +383,22 @@ class Deciders:
         return np.array([check.kind for check in self._checks], np.int8)
 
     @cached_property
+    def _kinds(self) -> list[int]:
+        """The kinds that there are, those that are asked first before the others."""
+        present: list[int] = np.unique(self._kind).tolist()
+        return [kind for kind in self._deciders if kind in present]
+
+    @cached_property
+    def _deciders(self) -> dict[int, Callable[..., None]]:
+        """What decides each kind, in the order in which they are asked."""
+        return {
+            CheckKind.PREDICATE: self._decide_predicates,
+            CheckKind.SCOPE: self._decide_scopes,
+            CheckKind.FORMULA: self._decide_formulas,
+            CheckKind.ASKED: self._decide_asked,
+        }
+
+    @cached_property
     def asks(self) -> bool:
         """Whether some row asks operators."""
         return bool((self._kind == CheckKind.ASKED).any())
@@ -313,10 +409,19 @@ class Deciders:
 
     @cached_property
     def _words(self) -> WordChecks:
-        return WordChecks(self._checks, lambda number: self._predicate(number).root, self.schema)
+        coders = {coder.column.attribute: coder.words for coder in self.tier.encoder.coders if coder.words is not None}
+        return WordChecks(self._checks, lambda number: self._predicate(number).root, self.schema, coders)
+
+    @cached_property
+    def _circles(self) -> CircleChecks:
+        return CircleChecks(self._checks, lambda number: self._predicate(number).root, self.schema)
 
     @cached_property
     def _predicates(self) -> dict[int, ConditionFormula]:
+        return {}
+
+    @cached_property
+    def _scopes(self) -> dict[int, tuple[ElementTest, Collection[str]]]:
         return {}
 
     @cached_property
@@ -325,17 +430,13 @@ class Deciders:
 
     def decide(self, candidates: Candidates, source: EventSource, inquiry: Inquiry) -> None:
         """Decide the checks of rows; what operators say, and the values of variables, go to the inquiry."""
-        start, stop = self._offset[candidates.position], self._offset[candidates.position + 1]
-        pair = np.repeat(np.arange(len(start)), stop - start)  # one for each check of each candidate
-        within = np.arange(len(pair)) - np.repeat(np.cumsum(stop - start) - (stop - start), stop - start)
-        check = self._check[np.repeat(start, stop - start) + within]
-        kind = self._kind[check]
-        for which, decide in (
-            (CheckKind.PREDICATE, self._decide_predicates),
-            (CheckKind.FORMULA, self._decide_formulas),
-            (CheckKind.ASKED, self._decide_asked),
-        ):
-            chosen = np.flatnonzero((kind == which) & candidates.open[pair])
+        pair, check = spread_checks(self._offset, self._check, candidates.position)
+        for which in self._kinds:
+            decide = self._deciders[which]
+            if len(self._kinds) == 1 and candidates.open.all():
+                decide(candidates, pair, check, source, inquiry)
+                return
+            chosen = np.flatnonzero((self._kind[check] == which) & candidates.open[pair])
             if len(chosen):
                 decide(candidates, pair[chosen], check[chosen], source, inquiry)
 
@@ -345,23 +446,43 @@ class Deciders:
         self, candidates: Candidates, pair: Int64s, check: npt.NDArray[np.int32], source: EventSource, _: Inquiry
     ) -> None:
         if not candidates.computed:
-            decided, held = self._words.decide(source, check, candidates.event[pair])
-            candidates.refuse(pair[decided & ~held])
-            pair, check = pair[~decided], check[~decided]
+            for checks, fewest in ((self._words, 1), (self._circles, FEW_PAIRS)):
+                if len(pair) >= fewest:
+                    decided, held = checks.decide(source, check, candidates.event[pair])
+                    candidates.refuse(pair[decided & ~held])
+                    pair, check = pair[~decided], check[~decided]
+            self._decide_each(candidates, pair, check, source)
+            return
         for number in np.unique(check).tolist():
             of = pair[check == number]
             of = of[candidates.open[of]]
-            formula, name = self._predicate(number), self._checks[number].attribute
-            if name in candidates.computed:
-                found = condition_column(formula, {name: candidates.computed[name].take(of)}, len(of))
-                candidates.refuse(of[~found.holds & ((found.failed == 0) if found.failed is not None else True)])
-                for at in np.flatnonzero(found.failed).tolist() if found.failed is not None else ():
-                    candidates.fail(int(of[at]), found.reason(at) or "")
+            name = self._checks[number].attribute
+            if name not in candidates.computed:
+                self._decide_each(candidates, of, np.full(len(of), number, np.int32), source)
                 continue
-            events, inverse = np.unique(candidates.event[of], return_inverse=True)
-            values = source.values(name, self.schema.domain_of(name), events)
-            answers = [values_ is not None and holds(formula.root, Situation({name: values_})) for values_ in values]
-            candidates.refuse(of[~np.array(answers, np.bool_)[inverse]])
+            found = condition_column(self._predicate(number), {name: candidates.computed[name].take(of)}, len(of))
+            candidates.refuse(of[~found.holds & ((found.failed == 0) if found.failed is not None else True)])
+            for at in np.flatnonzero(found.failed).tolist() if found.failed is not None else ():
+                candidates.fail(int(of[at]), found.reason(at) or "")
+
+    def _decide_each(
+        self, candidates: Candidates, pair: Int64s, check: npt.NDArray[np.int32], source: EventSource
+    ) -> None:
+        """Decide pairs one by one, by the definition; the values of an event are read once."""
+        if not len(pair):
+            return
+        events, inverse = np.unique(candidates.event[pair], return_inverse=True)
+        known: dict[str, list[Situation | None]] = {}
+        refused = []
+        for at, number, event in zip(pair.tolist(), check.tolist(), inverse.tolist(), strict=True):
+            name = self._checks[number].attribute
+            if name not in known:
+                values = source.values(name, self.schema.domain_of(name), events)
+                known[name] = [None if found is None else Situation({name: found}) for found in values]
+            situation = known[name][event]
+            if situation is None or (candidates.open[at] and not holds(self._predicate(number).root, situation)):
+                refused.append(at)
+        candidates.refuse(np.array(refused, np.int64))
 
     def _predicate(self, number: int) -> ConditionFormula:
         known = self._predicates.get(number)
@@ -384,6 +505,55 @@ class Deciders:
             candidates.refuse(of[~found.holds & (found.failed == 0)])
             for at in np.flatnonzero(found.failed).tolist():
                 candidates.fail(int(of[at]), found.reason(at) or "")
+
+    # --- scopes -------------------------------------------------------------------------------------------------------
+
+    def _decide_scopes(
+        self, candidates: Candidates, pair: Int64s, check: npt.NDArray[np.int32], source: EventSource, _: Inquiry
+    ) -> None:
+        rows: dict[int, dict[str, tuple[Value, ...]]] = {}
+        for at, event, number in zip(pair.tolist(), candidates.event[pair].tolist(), check.tolist(), strict=True):
+            if not candidates.open[at]:
+                continue
+            test, names = self._scope(number)
+            row = rows.setdefault(event, {})
+            for name in names:
+                if name not in row and name in self.schema.view().attributes:
+                    (values,) = source.values(name, self.schema.domain_of(name), np.array([event]))
+                    row[name] = values or ()
+            situation = self._element_row(names, row, self._checks[number].own, candidates, at)
+            try:
+                if not test(situation):
+                    candidates.open[at] = False
+            except FormulaFailed as error:
+                candidates.fail(at, error.reason)
+
+    def _element_row(
+        self, names: Collection[str], row: dict[str, tuple[Value, ...]], own: str, candidates: Candidates, at: int
+    ) -> Situation:
+        """Return what a scope is decided about: the event's values of the names that it mentions, and what one says of oneself."""
+        values = {name: row[name] for name in names if row.get(name)}
+        failed: dict[str, FormulaFailed] = {}
+        for name in names if candidates.computed else ():
+            column = candidates.computed.get(name)
+            if column is not None:
+                values.pop(name, None)
+                if (reason := column.reason(at)) is not None:
+                    failed[name] = FormulaFailed(reason)
+                elif (value := column.value(at)) is not None:
+                    values[name] = (value,)
+        if own != "{}":
+            values.update(self._properties(own))
+        return Situation(values, failed=failed)
+
+    def _scope(self, number: int) -> tuple[ElementTest, Collection[str]]:
+        """Return a check about elements as a function, made when it is first needed, and the names outside that it mentions."""
+        known = self._scopes.get(number)
+        if known is None:
+            node = node_from_json(msgspec.json.decode(self._checks[number].expression))
+            formula = bind_condition(node, trusted_scope(self.schema))
+            known = self._scopes[number] = compiled(formula.root), formula.names
+        return known
 
     # --- operators ----------------------------------------------------------------------------------------------------
 
@@ -422,3 +592,20 @@ class Deciders:
             known = {name: (literal_from_json(value),) for name, value in msgspec.json.decode(own).items()}
             self._own[own] = known
         return known
+
+
+@kernel
+def spread_checks(
+    offset: Int64s, check: npt.NDArray[np.int32], position: Int64s
+) -> tuple[Int64s, npt.NDArray[np.int32]]:
+    """Return pairs of a candidate and a check, for each check of each candidate: check[offset[p] : offset[p + 1]] of its p."""
+    total = 0
+    for p in position:
+        total += offset[p + 1] - offset[p]
+    pair, found = np.empty(total, np.int64), np.empty(total, np.int32)
+    n = 0
+    for i in range(len(position)):
+        for z in range(offset[position[i]], offset[position[i] + 1]):
+            pair[n], found[n] = i, check[z]
+            n += 1
+    return pair, found

@@ -12,8 +12,7 @@ predicates over codes (checks), and rules that call operators, are not decided h
 
 The book: offers that are held for subscriptions to come.
 
-A subscription that asks which of them match is, for that moment, an index of one; the scan (scan.py) rules out most offers,
-many at once: those whose static values it does not want, and those whose rules it does not satisfy. The rest is decided by
+A subscription that asks which of them match is, for that moment, an index of one; the scan rules out most offers, many at once: those whose static values it does not want, and those whose rules it does not satisfy. The rest is decided by
 the definition.
 """
 

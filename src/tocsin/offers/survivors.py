@@ -1,7 +1,7 @@
 """Survivors of the scan: what could not be told by bitmaps is decided, cheapest first, and attributes are computed.
 
-Offers are looked at in groups: those whose computed values are kept, or whose formulas have one shape (survivors.py), together;
-one with rules that are no intervals, alone. What became of a pair is decided as language/semantics.py says: a refusal wins
+Offers are looked at in groups: those whose computed values are kept, or whose formulas have one shape, together; one with
+rules that are no intervals, alone. What became of a pair is decided as language/semantics.py says: a refusal wins
 over a failure, and of failures the first is told, computed attributes before rules.
 
 Shapes of formulas: those of many offers that differ in their constants only are computed together.
@@ -42,6 +42,7 @@ from tocsin.language.syntax import (
     OperatorCall,
     Or,
     Predicate,
+    ScopeCondition,
 )
 from tocsin.offers import scan_kernel as k
 from tocsin.offers.computing import CodedPairs, CodedValues, Computing, Kept, Known, compute, given_of
@@ -123,6 +124,8 @@ class _Shaping:
             case Comparison(left, op, right):
                 return Comparison(self.value(left), op, self.value(right), domain=node.domain)
             case Predicate(name) if name not in self.others:
+                raise _NoShape
+            case ScopeCondition():
                 raise _NoShape
             case OperatorCall(_, arguments, function=function):
                 assert function is not None

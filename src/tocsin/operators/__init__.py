@@ -1,10 +1,10 @@
 """Expensive operators: predicates such as `locIn('Bronx')` that only a call of other code can decide.
 
 operators   operator.py (the decorator), registry.py, calls.py (checks when a subscription is made), builtin/
-matching    questions.py, with questions.py and problem.py; calls.py (operators that are gone)
+matching    questions.py (what conjunctions ask, and whether they get it)
 calls       calls.py (which are one evaluation), runner.py (time-outs, threads, processes, failures)
 problem     problem.py (what one event leaves to be decided, and the Schedule that decides it)
-schedules   naive_schedule.py, schedules/ (our own; the papers' and their comparison are in tocsin-lab)
+schedules   schedules/ (our own; the papers' and their comparison are in tocsin-lab)
 
 What it all means is defined in language/semantics.py.
 """

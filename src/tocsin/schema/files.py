@@ -8,8 +8,6 @@ reads back as an equal schema. A file that cannot be read raises FileError, one 
 BadDefinition; both name the place.
 
 TOML: a writer for the schema's document and nothing else; Python's tomllib reads it back.
-
-Small because the document is: see document.py for its shape, files.py for who calls.
 """
 
 from __future__ import annotations

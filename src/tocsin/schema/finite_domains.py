@@ -216,8 +216,12 @@ class HierarchicalDomain(Domain, frozen=True, kw_only=True, tag="hierarchical", 
 
     def ancestors(self, value: str) -> tuple[str, ...]:
         """Return the values above `value`, the root first."""
-        number = self.intervals[value][0]
-        return tuple(other for other, (low, high) in self.intervals.items() if low < number <= high)
+        found: list[str] = []
+        above = self.parents[value]
+        while above is not None:
+            found.append(above)
+            above = self.parents[above]
+        return tuple(reversed(found))
 
 
 def _listed(domain: HierarchicalDomain, tree: Any) -> list[tuple[str, dict[str, Any] | None]]:

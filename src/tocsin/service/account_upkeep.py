@@ -27,7 +27,6 @@ from tocsin.store import (
     audit,
     credentials,
     dead_letters,
-    delivery_rules,
     idempotency,
     offers,
     progress,
@@ -70,7 +69,7 @@ def _end_some(service: Service, name: str) -> list[int]:
     if listed:
         service.broker.unsubscribe_all(listed, owner=name)
         with service.broker.store.write() as turn:
-            delivery_rules.remove_rules(turn, listed)
+            webhooks.remove_rules(turn, listed)
     return listed
 
 

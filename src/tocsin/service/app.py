@@ -26,7 +26,7 @@ from starlette.middleware import Middleware
 
 from tocsin.broker import Broker
 from tocsin.errors import TocsinError
-from tocsin.service import access, problems, telemetry
+from tocsin.service import principal, problems, telemetry
 from tocsin.service.edge import Edge
 from tocsin.service.identities import Identities
 from tocsin.service.limits import guarded
@@ -37,8 +37,8 @@ from tocsin.service.routes.operations import start_daemon
 from tocsin.service.service import KernelsWarmed, Service, open_broker
 from tocsin.service.settings import ServiceSettings
 from tocsin.service.telemetry import Metrics
-from tocsin.service.web.history import History
-from tocsin.service.web.overlaps import Overlaps
+from tocsin.service.web.builder import Overlaps
+from tocsin.service.web.dashboard_pages import History
 from tocsin.service.web.routes import RULES, page_routes
 
 
@@ -82,7 +82,7 @@ def create_app(settings: ServiceSettings, *, broker: Broker | None = None, pipel
                 await asyncio.to_thread(opened.close)
 
     routes = [*API_ROUTES, *page_routes()]
-    access.check_complete(routes, RULES)
+    principal.check_complete(routes, RULES)
     edge = Middleware(Edge, settings=settings, metrics=metrics)
     app = ServiceApp(routes=routes, lifespan=lifespan, middleware=[edge], exception_handlers=problems.HANDLERS)
     app.router.redirect_slashes = False
@@ -109,7 +109,8 @@ class Server(uvicorn.Server):
             for server in self.servers:
                 for socket in server.sockets:
                     host, port = socket.getsockname()[:2]
-                    self._tell(f"Tocsin serves http://{f'[{host}]' if ':' in host else host}:{port}")
+                    scheme = "https" if self.config.is_ssl else "http"
+                    self._tell(f"Tocsin serves {scheme}://{f'[{host}]' if ':' in host else host}:{port}")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         service = getattr(self._app.state, "service", None)
@@ -132,9 +133,13 @@ def server_config(app: Any, settings: ServiceSettings, **more: Any) -> uvicorn.C
         "timeout_graceful_shutdown": max(1, round(settings.shutdown_seconds)), "server_header": False,
         "ws": "websockets-sansio", "ws_max_size": 64 << 10, "backlog": 4096, "limit_concurrency": None,
         "timeout_keep_alive": 30, "http": guarded(settings), "proxy_headers": bool(settings.proxies),
-        "forwarded_allow_ips": settings.proxies,
+        "forwarded_allow_ips": settings.proxies, "ssl_certfile": settings.tls_certificate,
+        "ssl_keyfile": settings.tls_key,
     }  # fmt: skip
-    return uvicorn.Config(app, **{**given, **more})
+    config = uvicorn.Config(app, **{**given, **more})
+    if (tls := settings.tls()) is not None:
+        config.ssl_context_factory = lambda *_: tls  # at least TLS 1.2, on both ports
+    return config
 
 
 def run(settings: ServiceSettings, *, tell: Tell, warn: Tell) -> None:

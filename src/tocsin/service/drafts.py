@@ -2,7 +2,7 @@
 
 Backfills: a draft held against the whole log, in the background, while its author goes on writing.
 
-A job looks at a stretch of the log at a time (drafts.py) and counts; the first matches are kept as examples. Jobs belong
+A job looks at a stretch of the log at a time and counts; the first matches are kept as examples. Jobs belong
 to the account that started them, live in this process, and are forgotten with it: starting one again costs nothing but
 time. For logs that are too long for one process there is pipeline/backfill.py, on Spark.
 """

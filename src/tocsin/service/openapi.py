@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute
 from tocsin import __version__
 from tocsin.documents import ProblemDocument
 from tocsin.documents.events import Notification
-from tocsin.service.access import UNSAFE, rule_of
+from tocsin.service.principal import UNSAFE, rule_of
 from tocsin.service.problems import PROBLEM
 from tocsin.service.routing import HEADERS, JSON, ApiRoute
 

@@ -5,7 +5,7 @@
 The table below says which error is which status. Details come from the error's own message, which says what is wrong,
 where, and what would be right; nothing of the request is repeated that the message does not hold.
 
-What the service itself refuses, beside what the broker does. problems.py makes documents of them.
+What the service itself refuses, beside what the broker does:
 
 Refusal
 ├── Unauthenticated   401   nobody, or somebody whose token or session is not (or no longer) good

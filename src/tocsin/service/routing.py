@@ -3,9 +3,9 @@
     @routes.on("POST", "/v1/subscriptions", "Subscribe", status=201, answer=SubscriptionReceipt)
     async def create(request: Request, body: SubscriptionRequest, principal: Principal, dry_run: bool = False): ...
 
-A handler returns a document, or a response. Its parameters are what it takes: `request`, `principal` (whom the guard found), `body` (a document), and the
-rest by name from the path, from the headers in `HEADERS`, or from the query. Types are msgspec's, with their bounds.
-Every route passes the guard (principal.py) first, and has a row in access.py.
+A handler returns a document, or a response. Its parameters are what it takes: `request`, `principal` (whom
+the guard found), `body` (a document), and the rest by name from the path, from the headers in `HEADERS`, or from the query. Types are msgspec's, with their bounds.
+Every route passes the guard of principal.py first, and has a row in its table.
 """
 
 from __future__ import annotations

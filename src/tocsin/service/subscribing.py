@@ -15,7 +15,7 @@ from tocsin.errors import BadCursor, ExpressionsRejected, LeaseEnded, StaleRenew
 from tocsin.language.documents import decode
 from tocsin.service.principal import Principal
 from tocsin.service.problems import Invalid, NotFound, Throttled, TooMuch, problem_of
-from tocsin.store import delivery_rules
+from tocsin.store import webhooks
 
 if TYPE_CHECKING:
     from tocsin.service.service import Service
@@ -146,7 +146,7 @@ async def delivery_rule(service: Service, principal: Principal, id: int) -> Deli
 
     def look() -> DeliveryRule:
         with service.broker.store.read() as connection:
-            return delivery_rules.find_rules(connection, [id]).get(id, DeliveryRule())
+            return webhooks.find_rules(connection, [id]).get(id, DeliveryRule())
 
     return await asyncio.to_thread(look)
 
@@ -157,7 +157,7 @@ async def set_delivery_rule(service: Service, principal: Principal, id: int, rul
 
     def change() -> None:
         with service.broker.store.write() as transaction:
-            delivery_rules.set_rule(transaction, id, rule)
+            webhooks.set_rule(transaction, id, rule)
 
     await asyncio.to_thread(change)
 

@@ -49,12 +49,6 @@ def find_events(connection: Connection, seqs: Sequence[int]) -> dict[int, Stored
     return found
 
 
-def find_event(connection: Connection, event_id: bytes) -> StoredEvent | None:
-    """Return the event of that id."""
-    row = connection.execute(select(events).where(events.c.event_id == event_id)).first()
-    return StoredEvent(*row) if row else None
-
-
 def count_events(connection: Connection, after_seq: int, through_seq: int) -> int:
     """Return how many events there are after a seq and up to another."""
     query = select(func.count()).where(events.c.seq > after_seq, events.c.seq <= through_seq)

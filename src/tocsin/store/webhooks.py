@@ -2,16 +2,19 @@
 
 A webhook's position says up to which notification deliveries were made out (deliveries.py); moving it and making them
 out are one transaction, so each notification is made out once.
+
+Delivery rules: how an owner wants a webhook to be told of one subscription, where it is not each at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from tocsin.store.tables import deliveries, lanes, webhooks
+from tocsin.documents.events import DeliveryRule
+from tocsin.store.tables import deliveries, delivery_rules, lanes, webhooks
 from tocsin.store.transaction import Transaction
 
 
@@ -86,3 +89,32 @@ def remove_webhook(transaction: Transaction, account: int, id: int) -> bool:
     transaction.connection.execute(delete(deliveries).where(deliveries.c.webhook == id))
     transaction.connection.execute(delete(webhooks).where(webhooks.c.id == id))
     return True
+
+
+_AT_A_TIME = 500
+
+
+def find_rules(connection: Connection, subscriptions: Sequence[int]) -> dict[int, DeliveryRule]:
+    """Return the rules of subscriptions that have one."""
+    found: dict[int, DeliveryRule] = {}
+    for start in range(0, len(subscriptions), _AT_A_TIME):
+        chosen = delivery_rules.c.subscription.in_(subscriptions[start : start + _AT_A_TIME])
+        for row in connection.execute(select(delivery_rules).where(chosen)):
+            found[row.subscription] = DeliveryRule(row.digest, row.most_per_hour)
+    return found
+
+
+def set_rule(transaction: Transaction, subscription: int, rule: DeliveryRule) -> None:
+    """Store a subscription's rule in the place of the one before; the plain rule is stored as none."""
+    chosen = delivery_rules.c.subscription == subscription
+    transaction.connection.execute(delete(delivery_rules).where(chosen))
+    if rule.is_digest or rule.most_per_hour is not None:
+        row = {"subscription": subscription, "digest": rule.digest, "most_per_hour": rule.most_per_hour}
+        transaction.connection.execute(insert(delivery_rules).values(**row))
+
+
+def remove_rules(transaction: Transaction, subscriptions: Sequence[int]) -> None:
+    """Remove the rules of subscriptions that have ended."""
+    for start in range(0, len(subscriptions), _AT_A_TIME):
+        chosen = delivery_rules.c.subscription.in_(subscriptions[start : start + _AT_A_TIME])
+        transaction.connection.execute(delete(delivery_rules).where(chosen))

@@ -1,7 +1,6 @@
 """The plain TCP port of the thesis's daemon: XML requests in, XML replies out.
 
-A connection carries documents one after the other; each is answered before the next is read (daemon.py tells how they
-are told apart). Whoever connects is a guest. Where the daemon was given a way to authenticate, the element of the
+A connection carries documents one after the other; each is answered before the next is read. Whoever connects is a guest. Where the daemon was given a way to authenticate, the element of the
 thesis's user log logs in for the rest of the connection:
 
     <USER username="ada" password="…"/>

@@ -7,10 +7,9 @@
     E      the event types' attributes: mandatory or not, unique or not
 
 A schema that the thesis can express is written in its vocabulary alone. The rest is added to that: IESCHEMA version,
-DOMAIN types hierarchical, boolean, time and point, U (unions), and what schema_form.py adds to a DOMAIN. What is written reads back
-as an equal schema. The requests of the thesis are in requests.py; their DTDs in dtd.py.
+DOMAIN types hierarchical, boolean, time and point, U (unions). What is written reads back as an equal schema. The requests of the thesis are in requests.py; their DTDs in dtd.py.
 
-One domain as the thesis's <DOMAIN>, in a schema (schema_form.py) and in a request to add one (requests.py).
+One domain as the thesis's <DOMAIN>, in a schema and in a request to add one (requests.py).
 
     <DOMAIN oid="5" type="enum" attr="wood ,carbon">
       <OPER type="eq" />
@@ -60,6 +59,7 @@ KIND_OF = {
     "boolean": "boolean",
     "time": "time",
     "point": "point",
+    "object": "object",
 }
 ATTRIBUTES = {
     *("oid", "name", "type", "attr", "operators"),

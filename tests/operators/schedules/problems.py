@@ -25,6 +25,24 @@ def workload_of(conjunctions: list[list[int]], predicates: int, operators: int =
     return made
 
 
+class PlainNaive:
+    """The naive schedule in plain Python: members in the order in which they were written."""
+
+    def run(self, problem: SchedulingProblem, evaluate: Evaluate) -> Bools:
+        known: dict[int, bool] = {}
+
+        def is_true(predicate: int) -> bool:
+            if predicate not in known:
+                known[predicate] = evaluate(predicate)
+            return known[predicate]
+
+        held = np.zeros(len(problem.candidates), np.bool_)
+        for at, conjunction in enumerate(problem.candidates.tolist()):
+            members, negated = problem.workload.of(conjunction)
+            held[at] = all(is_true(k) != no for k, no in zip(members.tolist(), negated.tolist(), strict=True))
+        return held
+
+
 @dataclass
 class Case:
     """A problem, and the truth of each predicate."""

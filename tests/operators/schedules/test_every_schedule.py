@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.operators.schedules.problems import Case, cases, workload_of
+from tests.operators.schedules.problems import Case, PlainNaive, cases, workload_of
 from tocsin.errors import NotInstalled, NotSupported
-from tocsin.operators.naive_schedule import NaiveSchedule
 from tocsin.operators.problem import PredicateStatistics, SchedulingProblem
 from tocsin.operators.schedules import Adaptive, Naive, schedule_names, schedule_of
 from tocsin.operators.schedules.naive import decided, no_answers
@@ -62,7 +61,7 @@ def test_the_compiled_naive_schedule_asks_what_the_plain_one_asks(case: Case) ->
     compiled: list[int] = []
     plain: list[int] = []
     Naive().run(case.problem, case.recorder(compiled))
-    NaiveSchedule().run(case.problem, case.recorder(plain))
+    PlainNaive().run(case.problem, case.recorder(plain))
     assert compiled == plain
 
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.service.world import World, play
-from tocsin.service.web.charts import HEIGHT, amount, ceiling, chart
-from tocsin.service.web.history import History, percentile, rate
+from tocsin.service.web.dashboard_pages import HEIGHT, History, amount, ceiling, chart, percentile, rate
 
 
 def test_events_and_notifications_are_counted_as_they_are_stored(tmp_path: Path) -> None:

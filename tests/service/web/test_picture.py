@@ -1,7 +1,7 @@
 """The picture of a schema shows all of it."""
 
 from tocsin.schema.examples import load_example
-from tocsin.service.web.picture import BOX, picture_of
+from tocsin.service.web.schema_pages import BOX, picture_of
 
 
 def test_the_picture_of_a_schema_has_every_name_once_within_its_frame() -> None:

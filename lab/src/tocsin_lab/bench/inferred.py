@@ -30,7 +30,7 @@ def _mentioned(subscriptions: Iterable[bytes]) -> Iterable[dict[str, Any]]:
         for predicate in _predicates(line, number):
             attribute, operand = predicate[0], predicate[-1]
             for value in operand if isinstance(operand, list) else [operand]:
-                if len(predicate) == 3 and attribute != "event_type":
+                if len(predicate) == 3 and attribute != "event_type" and not isinstance(value, dict):
                     seen.setdefault((attribute, type(value)), value)
     return [{attribute: value} for (attribute, _), value in seen.items()]
 

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from tocsin.errors import NotSupported, did_you_mean, nearest
-from tocsin_lab.bench import paper_workloads, rules, workloads
+from tocsin_lab.bench import news, paper_workloads, rules, workloads
 
 FLAT = workloads.WORKLOADS
-NAMES = (*FLAT, "thesis", "debs", "rules")
+NAMES = (*FLAT, "thesis", "debs", "rules", "news")
 
 
 def write_workload(name: str, subscriptions: int, events: int, folder: Path, seed: int = 0) -> None:
@@ -29,6 +29,9 @@ def write_workload(name: str, subscriptions: int, events: int, folder: Path, see
     elif name == "rules":
         _write(to_subscriptions, rules.rules(subscriptions, seed))
         _write(to_events, rules.log_events(events, seed + 1))
+    elif name == "news":
+        _write(to_subscriptions, news.news_queries(subscriptions, seed))
+        _write(to_events, news.news_texts(events, seed + 1))
     elif name == "thesis":
         _write(to_subscriptions, paper_workloads.thesis_subscriptions(subscriptions, seed))
         _write(to_events, paper_workloads.thesis_events(events, seed + 1))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.index.jit import helper, kernel, lean_kernel
+from tocsin.index.jit import helper, inlined, kernel, lean_kernel
 from tocsin.index.layout import TRUE_ATOM, Bytes, Directory, Section
 from tocsin.index.open_segment import Atoms, Int32s, Int64s, OpenSegment, open_segment
 from tocsin.index.segment import FOREVER
@@ -43,7 +43,8 @@ from tocsin.matching.columnar.events import Matrix, Narrow
 from tocsin.matching.columnar.fill import Truth, clear_dense_truth, fill_dense_truth, fill_local_truth, set_simple_truth
 from tocsin.matching.columnar.join import DIRECT_ROWS, VISITS, WORDS
 from tocsin.matching.columnar.probe import probe
-from tocsin.matching.columnar.workspace import SPARSE, Runs
+from tocsin.matching.columnar.ranged import append_ranged
+from tocsin.matching.columnar.workspace import DIRECT, SPARSE, Runs
 
 if TYPE_CHECKING:
     from tocsin.index.key_column import CodedBatch
@@ -138,10 +139,30 @@ def prefetch_runs(runs: Runs, start: int, stop: int, bitmaps: Words, sparse: Int
     return room
 
 
+@inlined
+def prefetch_blocks(segment: OpenSegment, numbers: Numbers, far: int, near: int) -> None:
+    """Ask for what append_block reads of two blocks: of the far one where its parts lie, of the near one these themselves.
+
+    Blocks of few rows lie anywhere, and waiting for them would take longer than their rows.
+    """
+    if far >= 0:
+        prefetch(segment.block_stripe, far)
+        prefetch(segment.block_local, far)
+        prefetch(segment.block_sketch, far)
+    if near >= 0:
+        stripe, local = np.int64(segment.block_stripe[near]), np.int64(segment.block_local[near])
+        prefetch(segment.stripe_width, stripe)
+        prefetch(segment.local_group, local)
+        prefetch(segment.sketches, 2 * np.int64(segment.block_sketch[near]))
+        prefetch(segment.atoms, np.int64(segment.stripe_data[stripe]))
+        prefetch(numbers, np.int64(segment.stripe_row[stripe]))
+        prefetch(segment.local_value, np.int64(segment.local_start[local]))
+
+
 @helper
 def append_block(
     segment: OpenSegment, numbers: Numbers, slots: Matrix, offset: Int64s, codes: Int32s, e: int, block: int, truth: Truth,
-    out: Numbers, p: int, counters: Int64s,
+    bands: Int32s, out: Numbers, p: int, counters: Int64s,
 ) -> int:  # fmt: skip
     """Append the numbers of the block's rows that event e matches; dense truth is filled already.
 
@@ -152,6 +173,11 @@ def append_block(
         first = segment.dense_atoms + segment.local_start[local] - first_value
         fill_local_truth(truth, first, segment, local, slots, offset, codes, e)
     atoms, sketches, stripe_row = segment.atoms, segment.sketches, segment.stripe_row
+    if len(segment.block_ranges) > 0 and segment.block_ranges[block] >= 0:
+        counters[DIRECT_ROWS] += np.int64(
+            stripe_row[segment.block_stripe[block + 1]] - stripe_row[segment.block_stripe[block]]
+        )
+        return append_ranged(segment, block, slots, e, bands, truth, numbers, out, p)
     block_row, first_sketch = np.int64(stripe_row[segment.block_stripe[block]]), np.int64(segment.block_sketch[block])
     for s in range(segment.block_stripe[block], segment.block_stripe[block + 1]):
         width, row, end = np.int64(segment.stripe_width[s]), np.int64(stripe_row[s]), np.int64(stripe_row[s + 1])
@@ -172,8 +198,8 @@ def append_block(
 def emit(
     buffer: Bytes, directory: Directory, numbers: Numbers, beside_offset: Int64s, beside: Numbers, slots: Matrix,
     simple: Atoms, offset: Int64s, codes: Int32s, narrow: Narrow, first_event: int, start: int, stop: int, bitmaps: Words,
-    sparse: Int32s, run_start: Int32s, runs: Runs, truth: Truth, out: Numbers, ends: Int64s, counters: Int64s,
-    room_needed: Int64s,
+    sparse: Int32s, run_start: Int32s, runs: Runs, truth: Truth, bands: Int32s, out: Numbers, ends: Int64s,
+    counters: Int64s, room_needed: Int64s,
 ) -> int:  # fmt: skip
     """Write what is told (`numbers`, by row) of events start .. into out while it fits; return the first not written.
 
@@ -215,7 +241,14 @@ def emit(
                     set_simple_truth(truth, segment, simple, narrow, e, 1)
                     fill_dense_truth(truth, segment, slots, offset, codes, e)
                     filled = True
-                p = append_block(segment, numbers, slots, offset, codes, e, position, truth, out, p, counters)
+                far, near = run + 8, run + 3
+                prefetch_blocks(
+                    segment,
+                    numbers,
+                    np.int64(runs[far, 3]) if far < end and runs[far, 2] == DIRECT else -1,
+                    np.int64(runs[near, 3]) if near < end and runs[near, 2] == DIRECT else -1,
+                )
+                p = append_block(segment, numbers, slots, offset, codes, e, position, truth, bands, out, p, counters)
             run += 1
         if filled:
             set_simple_truth(truth, segment, simple, narrow, e, 0)
@@ -227,7 +260,7 @@ def emit(
 @lean_kernel
 def match_one(
     buffer: Bytes, directory: Directory, numbers: Numbers, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s,
-    narrow: Narrow, truth: Truth, visits: Words, tile: Matrix, own: Int64s, out: Numbers, counters: Int64s,
+    narrow: Narrow, truth: Truth, bands: Int32s, visits: Words, tile: Matrix, own: Int64s, out: Numbers, counters: Int64s,
 ) -> int:  # fmt: skip
     """Write the numbers that event 0 matches into out (which has room for all rows); return how many."""
     segment = open_segment(buffer, directory)
@@ -240,7 +273,13 @@ def match_one(
     p = np.int64(0)
     for i in range(n):
         block = np.int64(visits[i] >> np.uint64(32))
-        p = append_block(segment, numbers, slots, offset, codes, 0, block, truth, out, p, counters)
+        prefetch_blocks(
+            segment,
+            numbers,
+            np.int64(visits[i + 8] >> np.uint64(32)) if i + 8 < n else -1,
+            np.int64(visits[i + 3] >> np.uint64(32)) if i + 3 < n else -1,
+        )
+        p = append_block(segment, numbers, slots, offset, codes, 0, block, truth, bands, out, p, counters)
     set_simple_truth(truth, segment, simple, narrow, 0, 0)
     clear_dense_truth(truth, segment, slots, offset, codes, 0)
     counters[VISITS] += n
@@ -360,25 +399,66 @@ def _decided(
     segment: Segment, chunk: MatchChunk, check: CheckCallback | None, lifetimes: tuple[Int64s, ...] | None
 ) -> MatchChunk:
     """Return the chunk with rows that have checks replaced by the numbers of those that hold."""
-    candidates = np.flatnonzero(chunk.numbers < 0)
+    candidates, event, position = undecided(
+        chunk.first, chunk.offset, chunk.numbers, segment.section(Section.CHECKED_ROW)
+    )
     if not len(candidates):
         return chunk
     if check is None:
         raise ValueError("this segment has checks: matching it needs a callback that decides them")
-    event = chunk.first + np.searchsorted(chunk.offset, candidates, side="right") - 1
-    position = np.searchsorted(segment.section(Section.CHECKED_ROW), ~chunk.numbers[candidates])
     number = segment.section(Section.CHECKED_NUMBER)[position]
     if lifetimes is None:
         holds = check(event, position, chunk)
     else:  # nobody asks an operator, or hears of a failure, for what is not live
         holds = _live(event, number, *lifetimes)
         holds[holds] = check(event[holds], position[holds], chunk)
-    numbers = chunk.numbers.copy()
-    numbers[candidates] = number
-    keep = np.ones(len(numbers), np.bool_)
-    keep[candidates[~holds]] = False
-    offset = np.concatenate([[0], np.cumsum(keep)])[chunk.offset]
-    return chunk._replace(offset=offset, numbers=numbers[keep])
+    offset, numbers = with_decided(chunk.offset, chunk.numbers, candidates, number, holds)
+    return chunk._replace(offset=offset, numbers=numbers)
+
+
+@kernel
+def undecided(
+    first: int, offset: Int64s, numbers: npt.NDArray[np.int32], checked: npt.NDArray[np.int32]
+) -> tuple[Int64s, Int64s, Int64s]:
+    """Return where rows with checks are told, of which events, and their positions among the `checked` rows, ascending."""
+    total = 0
+    for number in numbers:
+        total += number < 0
+    place, event, position = np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int64)
+    n = 0
+    for i in range(len(offset) - 1):
+        for j in range(offset[i], offset[i + 1]):
+            if numbers[j] < 0:
+                row, low, high = ~np.int64(numbers[j]), 0, len(checked)
+                while low < high:
+                    middle = (low + high) >> 1
+                    if checked[middle] < row:
+                        low = middle + 1
+                    else:
+                        high = middle
+                place[n], event[n], position[n] = j, first + i, low
+                n += 1
+    return place, event, position
+
+
+@kernel
+def with_decided(
+    offset: Int64s, numbers: npt.NDArray[np.int32], place: Int64s, number: npt.NDArray[np.int32], holds: npt.NDArray[np.bool_]
+) -> tuple[Int64s, npt.NDArray[np.int32]]:  # fmt: skip
+    """Return offset and numbers with the rows told at these places as the numbers of those that hold, without the others."""
+    kept_offset, kept = np.zeros(len(offset), np.int64), np.empty(len(numbers), np.int32)
+    n, z = 0, 0
+    for i in range(len(offset) - 1):
+        for j in range(offset[i], offset[i + 1]):
+            if z < len(place) and place[z] == j:
+                kept[n] = number[z]
+                n += holds[z]
+                z += 1
+            else:
+                kept[n] = numbers[j]
+                n += 1
+        kept_offset[i + 1] = n
+    return kept_offset, kept[:n]
 
 
 def _live(

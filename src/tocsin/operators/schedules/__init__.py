@@ -1,7 +1,7 @@
 """Schedules: orders to evaluate operator predicates in, behind the interface of operators/problem.py.
 
-baseline        naive.py (with naive.py)
-our own         adaptive.py (adaptive.py, adaptive.py, overlap.py)
+baseline        naive.py
+our own         adaptive.py, overlap.py
 shared          naive.py (one event's answers and the loop), overlap.py (who uses which predicate)
 
 Others may be added by the entry points tocsin.schedules: tocsin-lab has those of Liu et al., sequential and sub-order.

@@ -1,7 +1,6 @@
 """Naive: one conjunction after the other, each until a member fails; results are remembered (Liu et al., section 5.2).
 
-The compiled twin of operators/naive_schedule.py, which says the same in plain Python and is tested to ask the same
-questions; this one is measured. A conjunction is walked even where another one's evaluation has failed it already:
+Compiled; a test holds it to the same in plain Python. A conjunction is walked even where another one's evaluation has failed it already:
 that is what the paper's schedules gain on.
 
 Time O(d) per conjunction and event.

@@ -1,1 +1,1 @@
-"""Live push: who waits for what (hub.py), SSE (streams.py), WebSockets (streams.py), webhooks."""
+"""Live push: who waits for what (hub.py), SSE and WebSockets (streams.py), webhooks (courier.py)."""

@@ -21,7 +21,7 @@ from tocsin.broker import Broker, cursors
 from tocsin.documents.events import DeliveryRule, Notification
 from tocsin.errors import CursorExpired
 from tocsin.service.settings import ServiceSettings
-from tocsin.store import Transaction, accounts, dead_letters, deliveries, delivery_rules, webhooks
+from tocsin.store import Transaction, accounts, dead_letters, deliveries, webhooks
 from tocsin.store.dead_letters import NewDeadLetter
 from tocsin.store.deliveries import Delivery, Lane, NewDelivery
 from tocsin.store.transaction import SECOND
@@ -167,7 +167,7 @@ class DueDeliveries:
 
     @staticmethod
     def _rules(connection: Connection, subscriptions: Iterable[int]) -> dict[int, DeliveryRule]:
-        kept = delivery_rules.find_rules(connection, sorted(subscriptions))
+        kept = webhooks.find_rules(connection, sorted(subscriptions))
         return {one: kept.get(one, DeliveryRule()) for one in subscriptions}
 
     def due(self, resting: Collection[int], busy: Collection[tuple[int, int]]) -> list[LaneDue]:

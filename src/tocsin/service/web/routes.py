@@ -7,14 +7,11 @@ from pathlib import Path
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
-from tocsin.service.access import AccessRule
+from tocsin.service.principal import AccessRule
 from tocsin.service.web import (
     accounts,
     dashboard_pages,
-    delivery_pages,
     match_pages,
-    offer_pages,
-    operator_pages,
     publishing_pages,
     schema_pages,
     subscribing_pages,
@@ -23,7 +20,7 @@ from tocsin.service.web import (
 
 _ALL = (
     match_pages.pages, accounts.pages, schema_pages.pages, publishing_pages.pages, subscribing_pages.pages,
-    try_pages.pages, offer_pages.pages, operator_pages.pages, dashboard_pages.pages, delivery_pages.pages,
+    try_pages.pages, dashboard_pages.pages,
 )  # fmt: skip
 RULES: dict[tuple[str, str], AccessRule] = {key: rule for pages in _ALL for key, rule in pages.rules.items()}
 

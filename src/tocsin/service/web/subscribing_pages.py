@@ -12,10 +12,9 @@ from tocsin.language.documents import decode
 from tocsin.operators.calls import is_usable
 from tocsin.schema import Schema
 from tocsin.service import drafts, subscribing
-from tocsin.service.web.builder import MOST_ROWS, Row, operators, rows_of, text_of, trouble_with
-from tocsin.service.web.fields import choices_of
-from tocsin.service.web.overlaps import Overlap
-from tocsin.service.web.recent import hits, newest, recent_pairs
+from tocsin.service.web.builder import MOST_ROWS, Overlap, Row, operators, rows_of, text_of, trouble_with
+from tocsin.service.web.match_pages import hits, newest, recent_pairs
+from tocsin.service.web.publishing_pages import choices_of
 from tocsin.service.web.visit import Pages, Visit
 
 pages = Pages()
