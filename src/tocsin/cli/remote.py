@@ -98,6 +98,7 @@ def publish(
 ) -> None:
     """Publish events in batches, as fast as the service takes them. Exit code 1: some were bad, and are dead letters."""
     accepted = rejected = 0
+    bad: list[str] = []  # documents that cannot be translated
     with connect(url, token) as client, ExitStack() as opened:
         from tocsin.client import connectors
 
@@ -105,7 +106,6 @@ def publish(
             source = opened.enter_context(connectors.open_source(events))
             batches = connectors.bring(source, client, event_type=event_type, size=batch, until_idle=until_idle)
         elif mapping is not None:
-            bad: list[str] = []
             batches = client.publish_many(_translated(client, mapping, events, bad), size=batch, atomic=atomic)
         else:
             lines = (line.strip() for line in read_lines(events) if line.strip())
@@ -113,10 +113,9 @@ def publish(
         with progress("publishing", batches) as shown, suppress(KeyboardInterrupt):
             for one in shown:
                 accepted, rejected = accepted + one.accepted, rejected + one.rejected
-    if mapping is not None:
-        rejected += len(bad)
-        for line in bad:
-            warn(line)
+    rejected += len(bad)
+    for line in bad:
+        warn(line)
     if json:
         print_json({"accepted": accepted, "rejected": rejected})
     else:
