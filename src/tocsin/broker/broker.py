@@ -59,7 +59,7 @@ from tocsin.schema import Event, Schema
 from tocsin.store import Store, accounts, dead_letters, idempotency, progress, schema_history, subscriptions
 from tocsin.store.dead_letters import DeadLetter
 from tocsin.store.schema_history import SchemaVersion
-from tocsin.store.subscriptions import StoredSubscription
+from tocsin.store.subscriptions import StoredSubscription, price_of
 from tocsin.store.transaction import MachineClock
 
 if TYPE_CHECKING:
@@ -602,6 +602,7 @@ def _subscription_view(found: StoredSubscription) -> SubscriptionView:
         found.generation,
         ended,
         found.paused,
+        price_of(found.tree),
     )
 
 

@@ -203,6 +203,9 @@ class _Columns:
         import pyarrow as pa
 
         known = name == EVENT_TYPE or name in self._schema.attributes
+        if name in self._schema.object_attributes:  # elements are made one by one
+            self.fits &= ~_valid(values)
+            return
         if pa.types.is_map(values.type):
             self._take_map(name, values)
             return
