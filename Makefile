@@ -7,7 +7,7 @@ ARGS ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test pages kafka spark slow check format bench benchspark fuzz torture docs lock clean venv java17
+.PHONY: help demo serve test pages kafka spark earlierspark slow check format bench benchspark fuzz torture docs lock clean venv java17
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  make \1@\2/p' Makefile | awk -F@ '{ printf "%-14s%s\n", $$1, $$2 }'
@@ -30,6 +30,12 @@ kafka: venv java17 ## a real Kafka broker feeds and drains the pipeline, and the
 spark: venv java17 ## Spark at length: processes killed, Kafka, the tutorial, the demo, real executors (15 minutes)
 	@TOCSIN_SLOW=1 $(BIN)/python -m pytest -m slow tests/pipeline examples/tests $(ARGS)
 	@TOCSIN_TEST_MASTER='local-cluster[2,1,1024]' $(BIN)/python -m pytest -k definition tests/pipeline $(ARGS)
+	@$(MAKE) --no-print-directory earlierspark
+
+earlierspark: ## the same on an earlier Spark, with Delta and Connect, in an environment of its own (10 minutes)
+	@"$(PYTHON)" tools/venv.py build/earlier_spark tools/earlier_spark.lock
+	@TOCSIN_SLOW=1 build/earlier_spark/bin/python -m pytest tests/pipeline/test_delta.py tests/pipeline/test_connect.py \
+		tests/pipeline/test_match.py tests/pipeline/test_stream.py tests/pipeline/test_loud_failure.py $(ARGS)
 
 slow: venv java17 ## what takes minutes: Spark killed, pages walked in Chromium, the API asked at length (20 minutes)
 	@TOCSIN_SLOW=1 $(BIN)/python -m pytest -m slow tests/pipeline/test_faults.py examples/tests/test_demo_on_spark.py tests/service $(ARGS)
@@ -76,6 +82,10 @@ lock: ## choose versions anew and write requirements.lock (needs uv)
 	uv pip compile pyproject.toml deploy/build.in --quiet --extra service --extra postgres --extra xml --extra arrow --constraint requirements.lock \
 		--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
 		--custom-compile-command "make lock" --output-file deploy/requirements.lock
+	@mkdir -p build; sed -E '/^ *--hash/d; s/ \\$$//; /^(pyspark|py4j)==/d' requirements.lock > build/constraints.txt
+	uv pip compile pyproject.toml tools/earlier_spark.in --quiet --extra spark --extra operators --extra postgres --constraint build/constraints.txt \
+		--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
+		--custom-compile-command "make lock" --output-file tools/earlier_spark.lock
 
 clean: ## remove everything that was made here, .venv included
 	rm -rf .venv .venv.lock build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

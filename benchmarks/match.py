@@ -1,6 +1,6 @@
 """Matching: the columnar engine on the workloads, batches and single events, one thread.
 
-    python -m benchmarks.match [--sizes 100000,1000000] [--workloads topss,fabret,market,cents] [--beside COMMAND]
+    python -m benchmarks.match [--sizes 100000,1000000] [--workloads topss,fabret,market,cents,rein] [--beside COMMAND]
     python -m benchmarks.match --sizes 10000000 --workloads fabret --folder FOLDER
 
 Each workload is measured in a process of its own, so that peak memory means something. `--beside` runs a command on
@@ -32,7 +32,7 @@ def main() -> None:
     """Measure, print and store."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="100000,1000000")
-    parser.add_argument("--workloads", default="topss,fabret,market,cents")
+    parser.add_argument("--workloads", default="topss,fabret,market,cents,rein")
     parser.add_argument("--batch", type=int, default=1_000)
     parser.add_argument("--events", type=int, default=EVENTS)
     parser.add_argument("--engine", default="columnar")

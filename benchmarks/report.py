@@ -21,9 +21,11 @@ the figures as ratios, and measure your own files with `tocsin bench match --sub
 
 The workloads are seeded (`tocsin bench workload NAME`): `topss` is W4 of TOPSS, where a fifth of all subscriptions match
 every event, so that writing ids is the work; `fabret` is five equalities over 32 attributes, where almost nothing
-matches; `market` is a marketplace with Zipf categories and ranges; `cents` the same with prices in cents; `thesis` and
-`debs` are those of the thesis and of Liu et al.; `rules` are detection rules over log events; `news` are word queries over texts
-of 300 words. [The matrix](matrix.md) has every operator of the language.
+matches; `market` is a marketplace with Zipf categories and ranges; `cents` the same with prices in cents; `rein` is the
+interval workload of REIN, TAMA and those after them (ten ranges of half a domain of a million over 20 attributes;
+`rein-attributes` and `rein-values` are skewed by Zipf); `thesis` and `debs` are those of the thesis and of Liu et al.;
+`rules` are detection rules over log events; `news` are word queries over texts of 300 words. [The matrix](matrix.md) has
+every operator of the language.
 """
 
 

@@ -1,5 +1,7 @@
 """Prepare .venv exactly as requirements.lock says, and do nothing if that is already so.
 
+    python tools/venv.py [FOLDER LOCK]      another environment, from another lock
+
 Run by the Makefile with any Python, also one that is too old: then it says so. Hence no syntax newer than 3.6.
 Two keys are kept in the environment: the lock's (with the Python), whose change builds it anew, and that of the
 pyproject.toml files, whose change only reinstalls Tocsin's own distributions.
@@ -15,7 +17,8 @@ from typing import IO
 
 OLDEST = (3, 11)
 ROOT = Path(__file__).resolve().parent.parent
-VENV = ROOT / ".venv"
+VENV = ROOT / (sys.argv[1] if len(sys.argv) > 2 else ".venv")
+LOCK = ROOT / (sys.argv[2] if len(sys.argv) > 2 else "requirements.lock")
 DISTRIBUTIONS = (ROOT, ROOT / "lab", ROOT / "examples")
 
 TOO_OLD = """\
@@ -42,7 +45,8 @@ Installing the pinned packages failed; pip's own message is above.
 def main() -> None:
     """Bring .venv in line with the lock, one process at a time."""
     refuse_old_python()
-    with (ROOT / ".venv.lock").open("w") as lock:
+    VENV.parent.mkdir(exist_ok=True)
+    with VENV.with_name(f"{VENV.name}.lock").open("w") as lock:
         hold(lock)
         refresh()
 
@@ -80,7 +84,7 @@ def hold(lock: IO[str]) -> None:
 
 def refresh() -> None:
     """Build or update .venv where a key differs."""
-    lock = f"{sys.version} {sys.base_prefix}".encode() + (ROOT / "requirements.lock").read_bytes()
+    lock = f"{sys.version} {sys.base_prefix}".encode() + LOCK.read_bytes()
     if not fresh("lock", lock):
         build()
         keep("lock", lock)
@@ -108,12 +112,12 @@ def kernels() -> bytes:
 
 def build() -> None:
     """Make .venv anew and install every pinned package, each checked by its hash."""
-    print("Setting up .venv from requirements.lock (once; takes a minute or two) ...", flush=True)
+    print(f"Setting up {VENV.name} from {LOCK.name} (once; takes a minute or two) ...", flush=True)
     try:
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=True)
     except subprocess.CalledProcessError:
         sys.exit(NO_VENV)
-    pip("install", "--quiet", "--require-hashes", "--requirement", str(ROOT / "requirements.lock"))
+    pip("install", "--quiet", "--require-hashes", "--requirement", str(LOCK))
 
 
 def pip(*arguments: str) -> None:

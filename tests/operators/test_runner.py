@@ -12,6 +12,7 @@ import pytest
 from tests.broker.waiting import wait_until
 from tocsin.matching.matcher import Matcher
 from tocsin.operators.calls import CallPattern, Slot
+from tocsin.operators.foreign import FAILURES
 from tocsin.operators.operator import operator
 from tocsin.operators.registry import Registry
 from tocsin.operators.runner import CallResult, Runner
@@ -104,13 +105,14 @@ def test_an_operator_that_takes_too_long_is_left_behind_and_keeps_nobody_waiting
         return threading.current_thread() is not threading.main_thread()
 
     try:
-        for _ in range(6):
+        for _ in range(FAILURES):
             assert runner.run(CallPattern(stuck, ()), EVENT).failure == "took longer than 0.05 s"
+        assert "left alone for a while" in str(runner.run(CallPattern(stuck, ()), EVENT).failure)
         assert runner.run(CallPattern(quick, ()), EVENT) == CallResult(((),))
     finally:
         release.set()
     counts = runner.counts["stuck"]
-    assert (counts.calls, counts.failures, counts.timeouts) == (6, 6, 6)
+    assert (counts.calls, counts.failures, counts.timeouts, counts.left_alone) == (5, 6, 5, 1)
 
 
 def test_a_process_is_used_where_the_operator_says_so(runner: Runner) -> None:

@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.databases import postgres
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULT_MASTER = "local[2,4]"
+__all__ = ["postgres"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

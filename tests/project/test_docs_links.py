@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from tests.project.files import ROOT
 from tools.check_links import broken_links
 
 
@@ -19,3 +20,8 @@ def test_missing_file_and_missing_heading_are_reported(tmp_path: Path) -> None:
         "README.md: docs/gone.md: no such file",
         "README.md: #lost: no such heading",
     ]
+
+
+def test_every_decision_has_a_number_of_its_own() -> None:
+    numbers = sorted(path.name[:4] for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+    assert numbers == sorted(set(numbers))

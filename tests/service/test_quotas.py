@@ -8,10 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.broker.market import open_broker
 from tests.databases import place, postgres
 from tests.service.world import World, play
 from tocsin.broker import expressions
 from tocsin.broker.expressions import prepare
+from tocsin.operators.operator import operator
+from tocsin.operators.registry import Registry
+from tocsin.schema import Event
+from tocsin.store import accounts
 from tocsin.store.check import check
 
 __all__ = ["place", "postgres"]  # the databases that these tests run on
@@ -56,6 +61,26 @@ def test_quota_counts_what_subscriptions_take_not_only_how_many(place: str) -> N
         assert check(world.broker.store) == []
 
     play(place, scenario)
+
+
+def test_price_is_told_when_subscribing_and_adds_up_to_what_the_quota_counts(place: str) -> None:
+    @operator(cost=0.25)
+    def slow(_event: Event) -> bool:
+        return True
+
+    with open_broker(place, operators=Registry([slow])) as broker:
+        cheap = broker.subscribe("car where price < 5", owner="ada")
+        dear = broker.subscribe("car where price in (1, 2, 3, 4, 5, 6, 7, 8) and slow()", owner="ada")
+        assert 0 < cheap.price_bytes < dear.price_bytes
+        assert (cheap.operator_seconds, dear.operator_seconds) == (0.0, 0.25)
+        found = broker.subscriptions("ada")
+        assert [one.price_bytes for one in found] == [cheap.price_bytes, dear.price_bytes]
+        with broker.store.read() as connection:
+            number = accounts.find_account(connection, "ada")
+        assert number is not None
+        assert broker.usage_of(number)["subscription_bytes"] == cheap.price_bytes + dear.price_bytes
+        again = broker.replace(cheap.id, "car where price < 5 and slow()", owner="ada")
+        assert (again.price_bytes > cheap.price_bytes, again.operator_seconds) == (True, 0.25)
 
 
 def test_bulk_with_a_wrong_last_line_is_refused_before_all_are_judged(

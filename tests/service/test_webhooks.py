@@ -18,8 +18,8 @@ from standardwebhooks.webhooks import Webhook
 from tests.service.live import Live, serving, wait_until
 from tests.service.test_push import publish, subscribe
 from tocsin.documents.events import DeliveryRule
+from tocsin.operators.foreign import Breakers
 from tocsin.service.push import due
-from tocsin.service.push.courier import Breakers
 from tocsin.service.push.due import first_try_us, retry_us
 
 
@@ -257,7 +257,7 @@ def test_receiver_that_answers_nothing_does_not_hold_up_another(tmp_path: Path) 
 
 def test_webhook_that_fails_again_and_again_is_left_alone_and_asked_once_whether_it_is_back() -> None:
     now = 0.0
-    breakers = Breakers(5.0, lambda: now)
+    breakers = Breakers[int](30.0, 3600.0, lambda: now)
     for _ in range(4):
         assert not breakers.failed(1)
     assert breakers.start(1)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal, InvalidOperation
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 
-from tocsin.schema import Event, NumericDomain, Schema, Value
+from tocsin.schema import Element, Event, NumericDomain, Schema, Value
+from tocsin.schema.event import admit_elements
 
 DECIMAL = pa.decimal128(38, 12)
 
@@ -18,7 +20,12 @@ def as_arrow_has_them(random: Random, schema: Schema, events: Sequence[Event]) -
     names = list(dict.fromkeys(name for event in events for name in event.values))
     values: list[dict[str, tuple[Value, ...]]] = [{} for _ in events]
     columns: dict[str, pa.Array] = {}
+    arrays = {name.partition(".")[0] for name in names if schema.domain_of(name).kind == "object"}
+    for name in arrays:
+        columns[name] = _elements(schema, name, events, values)
     for name in names:
+        if name.partition(".")[0] in arrays:
+            continue
         domain = schema.domain_of(name)
         number = domain if isinstance(domain, NumericDomain) else None
         kind = None if number is None else random.choice(_types(number))
@@ -36,6 +43,66 @@ def as_arrow_has_them(random: Random, schema: Schema, events: Sequence[Event]) -
         else:
             columns[name] = pa.array([each and each[0] for each in lists], kind)
     return [Event(kept) for kept in values], pa.RecordBatch.from_pydict(columns)
+
+
+def _elements(
+    schema: Schema, array: str, events: Sequence[Event], values: list[dict[str, tuple[Value, ...]]]
+) -> pa.Array:
+    """Return a column of an array of objects, lists of structs, and let the events have what it holds."""
+    rows: list[Any] = []
+    for event, kept in zip(events, values, strict=True):
+        rows.append([_raw_element(schema, array, one) for one in event.values.get(array, ())] or None)
+        elements = admit_elements(schema, array, rows[-1])
+        for name in event.values if elements else ():
+            found = dict.fromkeys(value for one in elements for value in one.get(name, ()))
+            if name == array or found:
+                kept[name] = elements if name == array else _distinct(schema, name, found)
+    return pa.array(rows, pa.list_(_struct(schema, array)))
+
+
+def _distinct(schema: Schema, name: str, values: Iterable[Value]) -> tuple[Value, ...]:
+    key = schema.domain_of(name).key
+    found: dict[object, Value] = {}
+    for value in values:
+        found.setdefault(value if isinstance(value, Element) else key(value), value)
+    return tuple(found.values())
+
+
+def _raw_element(schema: Schema, array: str, element: Any) -> dict[str, Any]:
+    raw: dict[str, Any] = {}
+    for name in _children(schema, array):
+        domain, values = schema.domain_of(name), element.get(name, ())
+        if domain.kind == "object":
+            raw[name.rpartition(".")[2]] = [_raw_element(schema, name, one) for one in values]
+        elif isinstance(domain, NumericDomain):
+            fits = [
+                value for value in values if _fits(value, pa.int64() if domain.type == "int" else pa.float64(), domain)
+            ]
+            raw[name.rpartition(".")[2]] = fits if domain.type == "int" else list(map(float, fits))
+        else:
+            raw[name.rpartition(".")[2]] = [_plain(value, None) for value in values]
+    return raw
+
+
+def _children(schema: Schema, array: str) -> list[str]:
+    return [name for name in schema.attributes if name.rpartition(".")[0] == array]
+
+
+def _struct(schema: Schema, array: str) -> pa.DataType:
+    kinds = {
+        "text": pa.string(),
+        "boolean": pa.bool_(),
+        "time": pa.timestamp("us", "UTC"),
+        "point": pa.list_(pa.float64()),
+    }
+    fields = []
+    for name in _children(schema, array):
+        domain = schema.domain_of(name)
+        kind = _struct(schema, name) if domain.kind == "object" else kinds.get(domain.kind, pa.string())
+        if isinstance(domain, NumericDomain):
+            kind = pa.int64() if domain.type == "int" else pa.float64()
+        fields.append((name.rpartition(".")[2], pa.list_(kind)))
+    return pa.struct(fields)
 
 
 def _types(domain: NumericDomain) -> list[pa.DataType]:

@@ -20,7 +20,7 @@ from random import Random
 from typing import Any
 
 from tests.strategies.schemas import TEXTS
-from tests.strategies.worlds import random_event, random_literal, random_predicate, random_schema, raw_pool
+from tests.strategies.worlds import random_event, random_literal, random_predicate, random_schema, raw_pool, raw_values
 from tocsin.errors import BindError, EventRejected, FormulaFailed, ParseError, TooLarge
 from tocsin.language import BoundSubscription, bind, render
 from tocsin.language.formula import Substitution
@@ -40,6 +40,8 @@ from tocsin.language.syntax import (
     Op,
     OperatorCall,
     Or,
+    Quantifier,
+    ScopeCondition,
     Subscription,
     Variable,
 )
@@ -50,6 +52,7 @@ from tocsin.schema import (
     Domain,
     Event,
     EventType,
+    ObjectDomain,
     Schema,
     TypeAttribute,
     Union,
@@ -91,13 +94,35 @@ _OWN = {"age": "int", "years": "int", "budget": "float", "fee": "decimal", "city
 def mixed_schema(random: Random) -> Schema:
     """Return a schema with every kind of domain, and with two unions; both sides share some attributes."""
     plain = random_schema(random)
-    subscribers = {name: _subscriber(random, name, list(plain.attributes)) for name in ("driver", "dealer")}
+    plain = with_arrays(random, plain)
+    shared = [name for name in plain.attributes if name.partition(".")[0] not in _ELEMENTS]
+    subscribers = {name: _subscriber(random, name, shared) for name in ("driver", "dealer")}
     return Schema(
         plain.domains,
         {**plain.attributes, **_OWN},
         {**plain.event_types, **subscribers},
         unions={"cars": Union("cars", "car", "driver"), "old": Union("old", "antique", "dealer")},
     )
+
+
+def with_arrays(random: Random, schema: Schema) -> Schema:
+    """Return the schema with arrays of objects, one in the other."""
+    inner = {f"{array}.{name}": domain for array, names in _ELEMENTS.items() for name, domain in names.items()}
+    arrays = {**dict.fromkeys(_ELEMENTS, "object"), **inner}
+    entries = tuple(TypeAttribute(name, mandatory=False, multiple=True) for name in arrays)
+    types = {
+        name: replace(each, attributes=(*each.attributes, *entries)) if random.random() < 0.7 else each
+        for name, each in schema.event_types.items()
+    }
+    domains = {**schema.domains, "object": ObjectDomain(name="object")}
+    return Schema(domains, {**schema.attributes, **arrays}, types)
+
+
+_ELEMENTS = {
+    "items": {"n": "int", "x": "float", "name": "text", "tag": "folded", "size": "ordered", "cat": "hierarchical",
+              "ok": "boolean", "when": "time", "place": "point"},
+    "items.parts": {"n": "int", "name": "text"},
+}  # fmt: skip
 
 
 def _subscriber(random: Random, name: str, shared: list[str]) -> EventType:
@@ -205,9 +230,10 @@ class Remembered:
 class _Conditions:
     """Conditions about an event and a subscriber, whose attributes go by these names."""
 
-    def __init__(self, random: Random, event: list[ViewAttribute], own: list[ViewAttribute]) -> None:
-        self.random, self.event, self.own = random, event, own
-        single = [entry for entry in (*event, *event, *own, *own) if not entry.multiple]
+    def __init__(self, random: Random, event: list[ViewAttribute], own: list[ViewAttribute], within: str = "") -> None:
+        self.random, self.event, self.own, self.within = random, event, own, within
+        single = [entry for entry in (*event, *event, *own, *own) if not entry.multiple or within]
+        single = [entry for entry in single if entry.domain.kind != "object"]
         self.single: dict[str, list[str]] = {}
         for entry in single:
             self.single.setdefault(entry.domain.kind, []).append(entry.name)
@@ -243,8 +269,34 @@ class _Conditions:
         self.random.shuffle(parts)
         return And(tuple(parts))
 
+    def _scope(self, array: str, given: tuple[str, ...], depth: int) -> Node:
+        """Return a scope, in whose condition names are often those of elements, and written in either way."""
+        below = [entry for entry in self.event if entry.name.startswith(f"{array}.")]
+        short = [_named(entry, entry.name.removeprefix(f"{array}.")) for entry in below]
+        inner = _Conditions(self.random, [*short, *short, *below, *self.event[:3]], self.own[:2], within=array)
+        parts = [inner.element_node(given, depth) for _ in range(self.random.choice([1, 1, 2, 2, 3]))]
+        part = parts[0] if len(parts) == 1 else self.random.choice((And, And, Or))(tuple(parts))
+        name = array.removeprefix(f"{self.within}.") if self.random.random() < 0.5 else array
+        return ScopeCondition(self.random.choice(list(Quantifier)), name, part)
+
+    def element_node(self, given: tuple[str, ...], depth: int) -> Node:
+        """Return a condition within a scope."""
+        shape = self.random.random()
+        if shape < 0.1 and depth:
+            return Not(self.element_node(given, depth - 1))
+        if shape < 0.2 and depth:
+            return Or((self.element_node(given, depth - 1), self.element_node(given, depth - 1)))
+        if shape < 0.4 and self.within == "items" and depth:
+            return self._scope("items.parts", given, depth - 1)
+        if shape < 0.6:
+            return self._comparison(given)
+        return random_predicate(self.random, self.event)
+
     def _leaf(self, given: tuple[str, ...]) -> Node:
         shape = self.random.random()
+        arrays = [entry.name for entry in self.event if entry.domain.kind == "object"]
+        if arrays and not self.within and self.random.random() < 0.25:
+            return self._scope(self.random.choice(arrays), given, 2)
         if shape < 0.45:
             return random_predicate(self.random, self.event)
         if shape < 0.55 and self.own:
@@ -399,8 +451,8 @@ class MixedWorld:
         raw: dict[str, Any] = {EVENT_TYPE: types}
         for name, entry in sides.view.attributes.items():
             if name != EVENT_TYPE and (entry.mandatory or self.random.random() < 0.7):
-                count = self.random.randint(1, 3) if entry.multiple else 1
-                raw[name] = [self.random.choice(raw_pool(entry.domain)) for _ in range(count)]
+                values = raw_values(self.random, sides.view, name)
+                raw.update({} if values is None else {name: values})
         written = {name: _named(entry, self._in_rules(name, sides)) for name, entry in sides.view.attributes.items()}
         own = [_named(sides.properties[full[0]], name) for name, full in sides.property_names.items()]
         about = _Conditions(self.random, list(written.values()), own)

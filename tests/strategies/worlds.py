@@ -45,6 +45,7 @@ from tocsin.schema import (
     TextDomain,
     TimeDomain,
     TypeAttribute,
+    View,
     ViewAttribute,
 )
 
@@ -140,9 +141,40 @@ def random_event(random: Random, schema: Schema) -> dict[str, Any]:
     raw: dict[str, Any] = {EVENT_TYPE: types}
     for name, entry in schema.view(types).attributes.items():
         if name != EVENT_TYPE and (entry.mandatory or random.random() < 0.7):
-            count = random.randint(1, 3) if entry.multiple else 1
-            raw[name] = [random.choice(raw_pool(entry.domain)) for _ in range(count)]
+            values = raw_values(random, schema.view(types), name)
+            if values is not None:
+                raw[name] = values
     return raw
+
+
+def raw_values(random: Random, view: View, name: str) -> Any:
+    """Return raw values of an attribute; None where they are part of an array of objects."""
+    arrays = [each for each, entry in view.attributes.items() if entry.domain.kind == "object"]
+    if any(name.startswith(f"{array}.") for array in arrays):
+        return None
+    return _elements(random, view, name, arrays) if name in arrays else _several(random, view[name])
+
+
+def _several(random: Random, entry: ViewAttribute) -> list[Any]:
+    count = random.randint(1, 3) if entry.multiple else 1
+    return [random.choice(raw_pool(entry.domain)) for _ in range(count)]
+
+
+def _elements(random: Random, view: View, array: str, arrays: list[str]) -> Any:
+    found: list[dict[str, Any]] = []
+    for _ in range(random.choice([0, 1, 1, 2, 3, 4])):
+        element: dict[str, Any] = {}
+        for name, entry in view.attributes.items():
+            above = max((other for other in arrays if name.startswith(f"{other}.")), key=len, default=None)
+            if above == array and random.random() < 0.6:
+                inner = name.removeprefix(f"{array}.")
+                if name in arrays:
+                    element[inner] = _elements(random, view, name, arrays)
+                else:
+                    few = _several(random, entry)
+                    element[inner] = few if random.random() < 0.2 else few[0]
+        found.append(element)
+    return found[0] if len(found) == 1 and random.random() < 0.3 else found
 
 
 def raw_pool(domain: Domain) -> list[Any]:

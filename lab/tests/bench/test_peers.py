@@ -19,7 +19,7 @@ from benchmarks.peers.run import PeerFailed, Task, prepare, run_peer
 from tests.project.files import ROOT
 from tocsin_lab.bench.write_workload import write_workload
 
-IN_PYTHON = ("closures", "numpy-scan", "duckdb-wide", "duckdb-grouping")
+IN_PYTHON = ("closures", "numpy-scan", "duckdb-wide", "duckdb-grouping", "tama")
 PINS = {
     "event-ruler": "java/pom.xml", "lucene-monitor": "java/pom.xml",
     "a-tree": "a_tree/Cargo.toml", "quamina": "quamina/go.mod",

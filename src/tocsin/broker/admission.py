@@ -179,7 +179,11 @@ def admit_stored(
     if offer is not None and offers is not None:
         with suppress(EventRejected):
             return offers.admit_stored(offer, schema)
-    raw = read_stored(body)
+    return admit_stored_document(schema, read_stored(body))
+
+
+def admit_stored_document(schema: Schema, raw: Mapping[str, Any]) -> Event:
+    """Return a stored event, read from JSON, admitted again."""
     types = raw.get(EVENT_TYPE)
     offered = {union.event for union in schema.unions.values()}
     named = tuple([types] if isinstance(types, str) else types or ())

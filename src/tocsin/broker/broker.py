@@ -45,7 +45,7 @@ from tocsin.broker.expressions import Expression, Prepared, prepare, prepare_all
 from tocsin.broker.group_commit import GroupCommit
 from tocsin.broker.listeners import Callback, CallbackThread, Listener, Listeners
 from tocsin.broker.live_index import open_index
-from tocsin.broker.publishing import Publish, PublishEach, run_publishes
+from tocsin.broker.publishing import NotPrefetched, Publish, PublishEach, run_publishes
 from tocsin.broker.settings import BrokerSettings, check_name
 from tocsin.broker.sweeper import NoticeCallback, Sweeper
 from tocsin.documents.events import DeadLetterView, NotificationPage, PublishReceipt
@@ -59,7 +59,7 @@ from tocsin.schema import Event, Schema
 from tocsin.store import Store, accounts, dead_letters, idempotency, progress, schema_history, subscriptions
 from tocsin.store.dead_letters import DeadLetter
 from tocsin.store.schema_history import SchemaVersion
-from tocsin.store.subscriptions import StoredSubscription
+from tocsin.store.subscriptions import StoredSubscription, price_of
 from tocsin.store.transaction import MachineClock
 
 if TYPE_CHECKING:
@@ -359,9 +359,19 @@ class Broker:
             request.judge(self._core, self._core.schema)
             if (refusal := request.refusal()) is not None:
                 raise refusal
-        request.prepare(self._core)
-        receipts: list[PublishReceipt] = self._queue.call(self._run_publishes, request)
+        receipts = self._publish(request)
         return receipts[0] if single else receipts
+
+    def _publish(self, request: Publish | PublishEach) -> list[PublishReceipt]:
+        """Publish, after operators and programs were asked; once more where somebody has subscribed meanwhile."""
+        while True:
+            for part in request.parts:
+                part.prepare(self._core)
+            try:
+                receipts: list[PublishReceipt] = self._queue.call(self._run_publishes, request)
+            except NotPrefetched:
+                continue
+            return receipts
 
     async def publish_soon(
         self, event: RawEvent, *, idempotency_key: str | None = None, atomic: bool = True, publisher: str = ""
@@ -372,7 +382,10 @@ class Broker:
                 self.publish, event, idempotency_key=idempotency_key, atomic=atomic, publisher=publisher
             )
         request = Publish([event], atomic, publisher, idempotency_key, single=True)
-        receipts: list[PublishReceipt] = await self._queue.submit(self._run_publishes, request)
+        try:
+            receipts: list[PublishReceipt] = await self._queue.submit(self._run_publishes, request)
+        except NotPrefetched:
+            receipts = await asyncio.to_thread(self._publish, request)
         return receipts[0]
 
     def publish_keyed(
@@ -392,8 +405,7 @@ class Broker:
                 before = idempotency.find_answer(connection, publisher, one.key or "")
                 if before is not None and before[0] != one.hashed:
                     raise IdempotencyConflict(one.key or "")
-        receipts: list[PublishReceipt] = self._queue.call(self._run_publishes, PublishEach(requests, publisher))
-        return receipts
+        return self._publish(PublishEach(requests, publisher))
 
     @property
     def takes_long(self) -> bool:
@@ -590,6 +602,7 @@ def _subscription_view(found: StoredSubscription) -> SubscriptionView:
         found.generation,
         ended,
         found.paused,
+        price_of(found.tree),
     )
 
 

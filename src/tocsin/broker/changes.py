@@ -141,9 +141,15 @@ class Subscribe:
         start, end = commit.now_us, commit.now_us + self.lease_us
         commit.add([(Lease(first + at, number, start, end), one) for at, one in enumerate(self.prepared)])
         return [
-            SubscriptionReceipt(first + at, first + at, instant(end), 1, ticket)
-            for at, (ticket, _) in enumerate(tickets)
+            SubscriptionReceipt(first + at, first + at, instant(end), 1, ticket, *_cost(commit, one))
+            for at, ((ticket, _), one) in enumerate(zip(tickets, self.prepared, strict=True))
         ]
+
+
+def _cost(commit: Commit, one: Prepared) -> tuple[int, float]:
+    """Return what a subscription costs: bytes, and the seconds that its operators say an event takes them."""
+    called = () if one.plain or one.judged is None else one.judged.operators
+    return price_of(one.tree), sum(commit.registry.get(name).cost for name in called if name in commit.registry)
 
 
 def check_quotas(
@@ -326,7 +332,8 @@ class Replace:
         seq = _begin_again(commit, found, self.prepared)
         if found.paused:
             seq = _pause(commit, seq)
-        return _receipt(found, seq)
+        price, seconds = _cost(commit, self.prepared)
+        return msgspec.structs.replace(_receipt(found, seq), price_bytes=price, operator_seconds=seconds)
 
 
 @dataclass(frozen=True, slots=True)

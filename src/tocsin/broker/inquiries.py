@@ -34,12 +34,14 @@ from tocsin.language.formula import Operators
 from tocsin.language.offer import Offer
 from tocsin.language.semantics import Verdict
 from tocsin.matching.engine import Inquiry
-from tocsin.offers.programs import Programs
+from tocsin.offers.programs import ProgramMemo, Programs
 from tocsin.offers.scan import OfferBook
 from tocsin.operators.calls import StoredCalls
+from tocsin.operators.problem import EventEvaluation
 from tocsin.schema import Event, Schema, Value
 from tocsin.store import accounts, events, notifications, offers, replacements, subscriptions
 from tocsin.store.dead_letters import DeadLetter, read_dead_letters
+from tocsin.store.notifications import StoredMatches
 from tocsin.store.offers import StoredOffer
 from tocsin.store.subscriptions import StoredSubscription
 
@@ -69,13 +71,7 @@ def dry_run(core: Core, raws: Sequence[RawEvent], owner: str | None) -> list[Dry
     judged = admit_all(raws, core.schema, core.settings.event_bytes, core.offers)
     fine = [(at, item.event) for at, item in enumerate(judged) if isinstance(item, Admitted)]
     found_events = [event for _, event in fine]
-    said = enumerate(core.live.matcher.prefetch(found_events))
-    inquiry = Inquiry({at: known for at, known in said if known is not None})
-    with core.lock:
-        now = core.store.now_us()
-        seqs = [core.live.seq + 1 + at for at in range(len(fine))]
-        matches = core.live.match(seqs, [now] * len(fine), found_events, inquiry)
-        first = core.live.seq + 1
+    matches, first = _match_now(core, found_events)
     positions = [fine[seq - first][0] for seq in matches.seq.tolist()]
     pairs = zip(matches.subscription.tolist(), matches.owner.tolist(), strict=True)
     with core.store.read() as connection:
@@ -89,6 +85,23 @@ def dry_run(core: Core, raws: Sequence[RawEvent], owner: str | None) -> list[Dry
         DryRun((), tuple(sorted(reached))) if isinstance(item, Admitted) else DryRun(item.violations, ())
         for item, reached in zip(judged, found, strict=True)
     ]
+
+
+def _match_now(core: Core, found: Sequence[Event]) -> tuple[StoredMatches, int]:
+    """Return whom events would reach that had the next seqs, and the first of these; operators run without the lock."""
+    memo, matcher, patience = ProgramMemo(), core.live.matcher, 4
+    known: list[EventEvaluation | None] = [None] * len(found)
+    while True:
+        known = matcher.prefetch(found, known, memo)
+        patience -= 1
+        closed = patience > 0 and matcher.takes_long
+        inquiry = Inquiry({at: each for at, each in enumerate(known) if each is not None}, closed=closed)
+        memo.closed = closed
+        with core.lock, matcher.programs.remembering(memo):
+            now, first = core.store.now_us(), core.live.seq + 1
+            matches = core.live.match(range(first, first + len(found)), [now] * len(found), found, inquiry)
+        if not (closed and (memo.missing or inquiry.missing)):
+            return matches, first
 
 
 def explain_notification(core: Core, owner: str, seq: int, subscription: int) -> Explanation:

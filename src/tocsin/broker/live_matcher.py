@@ -8,7 +8,8 @@ the leases as of one seq; a broker that starts loads them and catches up from th
     writer                              locked by the process that writes; others only read
 
 Operators and programs may take long, and while one commits all others wait. So publishers let them run before their commit
-(`prefetch`): they are pure, and what they said is kept until the events are matched.
+(`prefetch`), and what they said is kept until the events are matched. In the commit none is asked: a publisher who lacks an
+answer, because somebody has subscribed meanwhile, is sent back to get it.
 
 A subscription whose operator is not installed here, or no longer takes its arguments, is held and fails: it matches nothing,
 and matches again in a broker that has the operator.
@@ -36,7 +37,7 @@ from tocsin.index.subscription_index import SubscriptionIndex
 from tocsin.matching.engine import Inquiry
 from tocsin.matching.matcher import Matcher
 from tocsin.matching.naive import NaiveMatcher
-from tocsin.offers.programs import Programs
+from tocsin.offers.programs import ProgramMemo, Programs
 from tocsin.operators.problem import EventEvaluation
 from tocsin.operators.registry import Registry
 from tocsin.schema import Event, Schema
@@ -153,15 +154,19 @@ class LiveMatcher:
         """Return (position of the event, id of the subscription) of every match, each once, in any order."""
         return self.matcher.find_all(events, inquiry)
 
-    def prefetch(self, events: Sequence[Event]) -> list[EventEvaluation | None]:
+    def prefetch(
+        self, events: Sequence[Event], known: Sequence[EventEvaluation | None], memo: ProgramMemo
+    ) -> list[EventEvaluation | None]:
         """Let operators and programs run now for events that are matched later; return what operators said.
 
-        From any thread, without a lock. What programs answer is in their cache.
+        From any thread, without a lock. What is known already is not asked again; what programs answer is in the memo.
         """
         if self._matcher is None or not events or not self.takes_long:
             return [None] * len(events)
-        inquiry = Inquiry()
-        self._matcher.find_all(events, inquiry)
+        inquiry = Inquiry({at: each for at, each in enumerate(known) if each is not None})
+        memo.closed = False
+        with self.programs.remembering(memo):
+            self._matcher.find_all(events, inquiry)
         return [inquiry.known(at) for at in range(len(events))]
 
     # --- upkeep -------------------------------------------------------------------------------------------------------
@@ -214,6 +219,7 @@ class LiveMatcher:
         """Let go of files and threads."""
         self._wait()
         self.operators.runner.close()
+        self.programs.foreign.close()
         if self._folder is not None:
             self._folder.close()
 

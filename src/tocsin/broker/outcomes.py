@@ -18,6 +18,7 @@ from tocsin.broker.admission import PublishedOffer
 from tocsin.broker.core import Commit
 from tocsin.broker.live_index import LiveIndex
 from tocsin.documents.events import OfferReach, PublishReceipt
+from tocsin.index.encode import EventRows
 from tocsin.language.explain import plain_values
 from tocsin.matching.engine import Failure, Inquiry
 from tocsin.schema import Event
@@ -77,8 +78,9 @@ def outcomes_of(
     inquiry: Inquiry,
 ) -> list[Outcome]:
     """Return what came of events that the live index has just matched, of those for which there is something to say."""
-    chosen = {at for at, event in enumerate(events) if isinstance(event, PublishedOffer)}
-    chosen |= inquiry.events
+    chosen = set(inquiry.events)
+    if not isinstance(events, EventRows):  # offers never are
+        chosen |= {at for at, event in enumerate(events) if isinstance(event, PublishedOffer)}
     if not chosen:
         return []
     order = np.argsort(matches.seq, kind="stable")

@@ -35,6 +35,7 @@ from tocsin.broker.outcomes import NewOffer, Outcome, add_reach, outcomes_of, st
 from tocsin.documents.events import PublishReceipt
 from tocsin.errors import BatchRejected, EventRejected, IdempotencyConflict, TocsinError, Violation
 from tocsin.matching.engine import Inquiry
+from tocsin.offers.programs import ProgramMemo
 from tocsin.schema import Event, Schema
 from tocsin.store import dead_letters, events, idempotency
 from tocsin.store.dead_letters import NewDeadLetter, add_dead_letters, unmatched
@@ -57,7 +58,8 @@ class Publish:
     single: bool  # one event, not a batch of one: it is refused as such
     schema: Schema | None = None  # by which it was judged
     items: list[Admitted | Rejected] = field(default_factory=list)
-    prefetched: bool = False
+    memo: ProgramMemo = field(default_factory=ProgramMemo)  # what programs have said
+    tries: int = 0  # how often operators and programs were asked before the commit
 
     @cached_property
     def hashed(self) -> bytes:
@@ -76,11 +78,17 @@ class Publish:
     def prepare(self, core: Core) -> None:
         """Do what takes long before the commit: judge, and let operators and programs run for what follows the rules."""
         self.judge(core, core.schema)
-        if core.matches_inline and not self.prefetched:
-            self.prefetched = True
+        self.tries += 1
+        if core.matches_inline:
             fine = [item for item in self.items if isinstance(item, Admitted)]
-            for item, known in zip(fine, core.live.matcher.prefetch([item.event for item in fine]), strict=True):
+            said = core.live.matcher.prefetch([item.event for item in fine], [item.known for item in fine], self.memo)
+            for item, known in zip(fine, said, strict=True):
                 item.known = known
+
+    @property
+    def is_patient(self) -> bool:
+        """Whether it may be sent back once more; subscriptions that come all the time must not keep an event out."""
+        return self.tries < _TRIES
 
     def refusal(self) -> TocsinError | None:
         """Return why none of it is published."""
@@ -100,13 +108,44 @@ class PublishEach:
     publisher: str
 
 
-def run_publishes(
-    core: Core, matched: Callable[[MatchedBatch], None], pending: Sequence[Pending[Publish | PublishEach, Receipts]]
-) -> None:
-    """Publish what waits, in one commit; `matched` is told whom it reaches."""
+class NotPrefetched(TocsinError):
+    """Operators or programs would have to be asked within the commit: to be prepared and committed again."""
+
+    def __init__(self, late: Sequence[Publish] = ()) -> None:
+        super().__init__("operators or programs have to be asked first; try again")
+        self.late = late
+
+
+Waiting = Sequence[Pending[Publish | PublishEach, Receipts]]
+_TRIES = 8
+
+
+def run_publishes(core: Core, matched: Callable[[MatchedBatch], None], pending: Waiting) -> None:
+    """Publish what waits, in one commit; `matched` is told whom it reaches.
+
+    Those that lack what an operator or program says have NotPrefetched for an error; the others are published without them.
+    """
+    while pending:
+        try:
+            _publish_together(core, matched, pending)
+        except NotPrefetched as error:
+            late = {id(part) for part in error.late}
+            rest = []
+            for one in pending:
+                one.error = one.answer = None
+                if late.isdisjoint(map(id, one.request.parts)):
+                    rest.append(one)
+                else:
+                    one.error = error
+            pending = rest
+        else:
+            return
+
+
+def _publish_together(core: Core, matched: Callable[[MatchedBatch], None], pending: Waiting) -> None:
     parts = [part for one in pending for part in one.request.parts]
     for part in parts:
-        part.prepare(core)
+        part.judge(core, core.schema)
     batch = None
     with core.commit() as commit:
         stored: list[tuple[int, bytes, Admitted]] = []
@@ -123,7 +162,7 @@ def run_publishes(
         offers = _store(commit, stored, dead, pending)
         reach("broker.mid-publish")
         if commit.transaction.start.matching == "inline" and stored:
-            matches, outcomes = _match(commit, stored)
+            matches, outcomes = _match(commit, stored, parts)
             store_outcomes(commit.transaction, outcomes)
             if offers:
                 reveal = core.settings.reveal_subscribers
@@ -223,8 +262,7 @@ def violation_parts(violation: Violation) -> tuple[str, str | None, str]:
 
 
 def _store(
-    commit: Commit, stored: list[tuple[int, bytes, Admitted]], dead: list[tuple[int, NewDeadLetter]],
-    pending: Sequence[Pending[Publish | PublishEach, Receipts]],
+    commit: Commit, stored: list[tuple[int, bytes, Admitted]], dead: list[tuple[int, NewDeadLetter]], pending: Waiting,
 ) -> list[NewOffer]:  # fmt: skip
     """Store events and dead letters; return the offers among them."""
     version = commit.schema.version
@@ -239,13 +277,22 @@ def _store(
     return new
 
 
-def _match(commit: Commit, stored: list[tuple[int, bytes, Admitted]]) -> tuple[StoredMatches, list[Outcome]]:
-    """Return whom new events reach, and what else comes of them."""
+def _match(
+    commit: Commit, stored: list[tuple[int, bytes, Admitted]], parts: Sequence[Publish]
+) -> tuple[StoredMatches, list[Outcome]]:
+    """Return whom new events reach, and what else comes of them; raises NotPrefetched where an answer is missing."""
     seqs = [seq for seq, _, _ in stored]
     arrivals = [commit.now_us] * len(seqs)
     found: list[Event] = [item.event for _, _, item in stored]
-    inquiry = Inquiry({at: item.known for at, (_, _, item) in enumerate(stored) if item.known is not None})
-    matches = commit.live.match(seqs, arrivals, found, inquiry)
+    known = {at: item.known for at, (_, _, item) in enumerate(stored) if item.known is not None}
+    closed = commit.live.matcher.takes_long and all(part.is_patient for part in parts)
+    inquiry, memo = Inquiry(known, closed=closed), ProgramMemo.joined([part.memo for part in parts], closed=closed)
+    with commit.live.matcher.programs.remembering(memo):
+        matches = commit.live.match(seqs, arrivals, found, inquiry)
+    if closed and (memo.missing or inquiry.missing):
+        lacking = {id(stored[at][2]) for at in inquiry.missing}
+        lacking |= {id(item) for _, _, item in stored if memo.missing and isinstance(item.event, PublishedOffer)}
+        raise NotPrefetched([part for part in parts if any(id(item) in lacking for item in part.items)])
     return matches, outcomes_of(commit.live, seqs, arrivals, found, matches, inquiry)
 
 

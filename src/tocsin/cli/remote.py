@@ -62,7 +62,10 @@ def subscribe(
         print_json(made)
     else:
         print(made.id)
-        warn(f"until {made.lease_end:%Y-%m-%d %H:%M} UTC; ticket {made.ticket}")
+        asks = f", {made.operator_seconds:g} s of operators an event" if made.operator_seconds else ""
+        warn(
+            f"until {made.lease_end:%Y-%m-%d %H:%M} UTC; ticket {made.ticket}; it costs {made.price_bytes} bytes{asks}"
+        )
 
 
 def unsubscribe(

@@ -26,8 +26,9 @@ def warnings_of(form: NormalForm) -> list[str]:
     if form.never:
         return [NEVER]
     if form.scattered:
-        names = " and ".join(form.scattered)
-        return [f"{names} may be of different objects of an array: each asks about any of the values of its own"]
+        names, array = " and ".join(form.scattered), form.scattered[0].rpartition(".")[0]
+        warning = f"{names} may be of different objects of an array: each asks about any of the values of its own"
+        return [f"{warning}. For one object, write: some {array} (…)"]
     return [ALWAYS] if form.always else []
 
 

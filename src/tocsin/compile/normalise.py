@@ -10,6 +10,10 @@
     6. where that gives more than 64 conjunctions, the condition stays a tree, to be decided for what the index finds: for
        the conjunctions of a weaker condition, which is small
 
+A scope is decided for what the index finds, too, and found by what follows from it: `some items (sku = 'A' and qty > 3)` needs
+an `items.sku` that is 'A' and an `items.qty` above 3, each of any element. `every` needs the same; `no` only that there are
+items.
+
 Comparisons of formulas, calls of operators and what has variables stay as they are, to be decided for what the index finds;
 all of a conjunction that asks operators or variables is one part, since its variables must agree.
 
@@ -55,6 +59,8 @@ from tocsin.language.syntax import (
     OperatorCall,
     Or,
     Predicate,
+    Quantifier,
+    ScopeCondition,
     leaves,
     names_of,
 )
@@ -62,6 +68,7 @@ from tocsin.schema import EVENT_TYPE, Value, View
 
 MAX_CONJUNCTIONS = 64
 MAX_COVER = 1_024  # conjunctions of a weaker condition, by which a larger one is found
+_MOST_IMPLIED = 8  # alternatives by which a scope is found
 _MERGED_LATE = 16  # alternatives up to which only the last step merges
 _SEVERAL: tuple[Derivation, ...] = ("words", "patterns")  # of which one text has several
 
@@ -116,15 +123,15 @@ def normalise(bound: BoundSubscription) -> NormalForm:
         alternatives = [(*atoms, whole) for atoms in ([()] if weaker is None else weaker)]
     conjunctions = map(merge, alternatives)
     kept = _without_superfluous(found for found in conjunctions if found is not None)
-    return NormalForm(kept, types, bound.properties, _scattered(kept, view))
+    return NormalForm(kept, types, bound.properties, _scattered(kept, view, pusher.implied))
 
 
-def _scattered(conjunctions: Iterable[Conjunction], view: View) -> tuple[str, ...]:
+def _scattered(conjunctions: Iterable[Conjunction], view: View, implied: set[Atom]) -> tuple[str, ...]:
     """Return attributes of one array of objects that a conjunction asks about, each of any of the objects."""
     for conjunction in conjunctions:
         asked: dict[str, dict[str, None]] = {}
         for atom in conjunction:
-            name = "" if isinstance(atom, Decided) else atom.attribute
+            name = "" if isinstance(atom, Decided) or atom in implied else atom.attribute
             array = name.rpartition(".")[0]
             if array and view[name].multiple:
                 asked.setdefault(array, {})[name] = None
@@ -176,6 +183,7 @@ class _Pusher:
 
     def __init__(self, view: View, properties: Mapping[str, Value]) -> None:
         self.view, self.properties = view, properties
+        self.implied: set[Atom] = set()  # by scopes
         self.own = Situation({name: (value,) for name, value in properties.items()})
 
     def push(self, node: Node, *, negated: bool) -> _Tree:
@@ -194,6 +202,10 @@ class _Pusher:
                 return self._about_oneself(node, negated=negated)
             case Predicate():
                 return self._predicate(node, negated=negated)
+            case ScopeCondition() if not variables_of(node):
+                implied = _kept_small(self._implied(node, negated=negated))
+                self.implied.update(_atoms(implied))
+                return _All((implied, self.decided(Not(node) if negated else node)))
             case Comparison() if not variables_of(node):
                 return self._comparison(node, negated=negated)
             case _:
@@ -206,6 +218,27 @@ class _Pusher:
             return self.push(simpler, negated=negated)
         atoms = atoms_of(node, entry, negated=negated)
         return _NEVER if atoms is None else tuple(atoms)
+
+    def _implied(self, node: Node, *, negated: bool) -> _Tree:
+        """Return what holds of the event's values wherever a condition holds of one element's."""
+        match node:
+            case Not(part):
+                return self._implied(part, negated=not negated)
+            case And(parts) | Or(parts):
+                implied = tuple(self._implied(part, negated=negated) for part in parts)
+                return _All(implied) if isinstance(node, And) != negated else _Some(_united(implied))
+            case ScopeCondition(quantifier, array, part):
+                one_holds = negated == (quantifier is Quantifier.NO)
+                inner = self._implied(part, negated=False) if one_holds else ()
+                return inner if _unselective(inner) < 2 else _All(((Bound(array),), inner))
+            case Predicate(name, op) if name in self.view.attributes:
+                if op is Op.ABSENT or op is Op.PRESENT:
+                    return (Bound(name),) if (op is Op.PRESENT) != negated else ()
+                if negated or op is Op.NE:
+                    return (Bound(name),)
+                return _indexed(self._predicate(node, negated=False))
+            case _:
+                return ()
 
     def _about_oneself(self, node: Node, *, negated: bool) -> _Tree:
         """Return what the subscriber's own properties decide."""
@@ -239,6 +272,27 @@ class _Pusher:
         mentioned = dict.fromkeys(names_of(node))
         own = tuple((name, self.properties[name]) for name in mentioned if name in self.properties)
         return (Decided(node, own),)
+
+
+def _indexed(tree: _Tree) -> _Tree:
+    """Return what the index decides of a tree."""
+    match tree:
+        case _All(parts) | _Some(parts):
+            return type(tree)(tuple(map(_indexed, parts)))
+        case _:
+            return tuple(atom for atom in tree if isinstance(atom, Among | Bound))
+
+
+def _kept_small(tree: _Tree) -> _Tree:
+    return tree if _size(tree) <= _MOST_IMPLIED else _weakened(tree, _MOST_IMPLIED)
+
+
+def _atoms(tree: _Tree) -> Iterable[Atom]:
+    match tree:
+        case _All(parts) | _Some(parts):
+            return (atom for part in parts for atom in _atoms(part))
+        case _:
+            return tree
 
 
 def _join_equalities(parts: tuple[Node, ...]) -> tuple[Node, ...]:

@@ -70,11 +70,12 @@ class Column:
 
 
 class CheckKind(IntEnum):
-    """What decides a check; the greater, the later it is asked."""
+    """What decides a check."""
 
     PREDICATE = 0  # a predicate on one attribute (a circle, `like`, a word pattern with proximity)
     FORMULA = 1  # a comparison of formulas
     ASKED = 2  # all that a conjunction asks of operators and variables
+    SCOPE = 3  # a condition on elements of an array of objects; decided after predicates
 
 
 @dataclass(frozen=True, slots=True)

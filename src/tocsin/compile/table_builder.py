@@ -21,7 +21,7 @@ from tocsin.compile.normalise import NormalForm, asks_operators
 from tocsin.compile.properties import PropertyGatherer
 from tocsin.compile.table import Check, CheckKind, Column, ConjunctionTable, Derivation, PredicateKind
 from tocsin.language.documents import literal_to_json, node_to_json
-from tocsin.language.syntax import Not
+from tocsin.language.syntax import Not, ScopeCondition
 from tocsin.schema import EVENT_TYPE, Schema
 
 UNBOUNDED = -1  # a reference to no key
@@ -132,8 +132,11 @@ class TableBuilder:
                     check = Check(CheckKind.PREDICATE, _json(node_to_json(node)), predicate.attribute)
                     self._add_check(at, self.column(predicate.attribute), check)
                 case Decided(node, own, whole):
-                    values = _json({name: literal_to_json(value) for name, value in own})
-                    decider = CheckKind.ASKED if asks_operators(node) else CheckKind.FORMULA
+                    values = _json({name: literal_to_json(value) for name, value in own})  # type: ignore[arg-type]
+                    inner = node.part if isinstance(node, Not) else node
+                    decider = CheckKind.SCOPE if isinstance(inner, ScopeCondition) else CheckKind.FORMULA
+                    if asks_operators(node):
+                        decider = CheckKind.ASKED
                     check = Check(decider, _json(node_to_json(node)), own=values, whole=whole)
                     self._add_check(at, self.column(EVENT_TYPE), check)
 

@@ -126,7 +126,8 @@ class OperatorView(ResponseDocument, frozen=True):
     cost_seconds: float
     timeout_seconds: float | None
     pure: bool
-    runs: Literal["here", "thread", "process"]
+    runs: Literal["auto", "here", "thread", "process"]
+    remembers: bool
     batches: bool
     help: str
 

@@ -42,13 +42,19 @@ class RenewalRequest(RequestDocument, frozen=True):
 
 
 class SubscriptionReceipt(ResponseDocument, frozen=True, omit_defaults=True):
-    """A subscription was stored, or its lease renewed. `ticket` is shown once, to whoever subscribed."""
+    """A subscription was stored, or its lease renewed. `ticket` is shown once, to whoever subscribed.
+
+    What it costs is told when it is stored: `price_bytes` count against the account's quota; `operator_seconds` are what the
+    operators that it calls say an event takes them.
+    """
 
     id: int
     seq: int
     lease_end: Instant
     generation: int
     ticket: str | None = None
+    price_bytes: int = 0
+    operator_seconds: float = 0.0
 
 
 class SubscriptionReceipts(ResponseDocument, frozen=True):
@@ -76,6 +82,7 @@ class SubscriptionView(ResponseDocument, frozen=True):
     generation: int
     ended: str | None = None  # 'unsubscribed', 'lease ended', None while live
     paused: bool = False
+    price_bytes: int = 0  # that count against its owner's quota
 
 
 class SubscriptionPage(ResponseDocument, frozen=True):

@@ -8,6 +8,7 @@ Apart from key_column.py, which matching always needs, since Arrow is an extra: 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 from tocsin.compile.table import Derivation
 from tocsin.errors import BadValue
 from tocsin.index.key_column import KeyColumn, keys_of
-from tocsin.schema import Domain, NumericDomain, PointDomain, TextDomain, TimeDomain, Value
+from tocsin.schema import Domain, NumericDomain, ObjectDomain, PointDomain, TextDomain, TimeDomain, Value
 
 Present = npt.NDArray[np.bool_] | None  # None: every row
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
@@ -60,6 +61,8 @@ def _from_lists(array: pa.Array, attribute: str, domain: Domain, derivation: Der
 def _from_scalars(array: pa.Array, attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn:
     present = None if array.null_count == 0 else pc.is_valid(array).to_numpy(zero_copy_only=False)
     kind = array.type
+    if isinstance(domain, ObjectDomain):
+        return KeyColumn(np.zeros(len(array), np.int64), present)
     if isinstance(domain, NumericDomain) and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         return _numbers(array, present, attribute, domain)
     if isinstance(domain, TimeDomain) and pa.types.is_timestamp(kind) and kind.tz is not None:
@@ -174,10 +177,47 @@ def _spread(found: list[list[int]], positions: npt.NDArray[np.int64], present: P
     return KeyColumn(flat[np.repeat(starts[positions], counts) + within], bound, keys, offset)
 
 
+def inner_field(array: pa.Array, path: Sequence[str], *, is_point: bool) -> pa.Array | None:
+    """Return what a path of names leads to in structs, also in those of lists: then, for each row, the list of all there is.
+
+    None where it leads nowhere. A point may itself be a list.
+    """
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if not path:
+        return array
+    if pa.types.is_struct(array.type):
+        known = array.type.get_field_index(path[0]) >= 0
+        return inner_field(pc.struct_field(array, path[0]), path[1:], is_point=is_point) if known else None
+    if not any(is_list(array.type) for is_list in _LISTS):
+        return None
+    rows, found = pc.list_parent_indices(array), inner_field(pc.list_flatten(array), path, is_point=is_point)
+    if found is None:
+        return None
+    if any(is_list(found.type) for is_list in _LISTS) and not (
+        is_point and not pa.types.is_nested(found.type.value_type)
+    ):
+        rows, found = rows.take(pc.list_parent_indices(found)), pc.list_flatten(found)
+    if found.null_count:
+        kept = pc.is_valid(found)
+        rows, found = rows.filter(kept), found.filter(kept)
+    parents = rows.to_numpy(zero_copy_only=False).astype(np.int64)
+    offset = np.zeros(len(array) + 1, np.int32)
+    np.cumsum(np.bincount(parents, minlength=len(array)), out=offset[1:])
+    return pa.ListArray.from_arrays(pa.array(offset, pa.int32()), found)
+
+
+def _distinct_values(domain: Domain, raws: Sequence[Any]) -> tuple[Value, ...]:
+    found: dict[Any, Value] = {}
+    for value in map(domain.admit, raws):
+        found.setdefault(domain.key(value), value)
+    return tuple(found.values())
+
+
 def values_from_arrow(array: pa.Array, domain: Domain, rows: npt.NDArray[np.int64]) -> list[tuple[Value, ...] | None]:
     """Return the canonical values of some rows; None where a row has none."""
     taken = array.take(pa.array(rows))
     if any(is_list(array.type) for is_list in _LISTS) and not _is_pair(array, domain):
         lists = ([raw for raw in found or () if raw is not None] for found in taken.to_pylist())
-        return [tuple(map(domain.admit, found)) or None for found in lists]
+        return [_distinct_values(domain, found) or None for found in lists]
     return [None if raw is None else (domain.admit(raw),) for raw in taken.to_pylist()]

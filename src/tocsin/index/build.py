@@ -10,7 +10,7 @@ Neighbours: index/lowering.py, index/plan.py, index/row_sections.py, index/layou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +35,7 @@ from tocsin.index.row_sections import (
     add_rows,
     add_subscriptions,
     arrange_atoms,
+    choose_ranged,
     order_by_cluster,
 )
 from tocsin.index.rows import BYTE_CODES, BYTE_GROUPS, write_filters
@@ -76,15 +77,18 @@ def build_segment(
     access = _access_columns(table, grids)
     costs = costs or PlanCosts()
     placement = place(table, lowered, access, choose_schemas(lowered, access, costs))
+    codes, multiple = code_counts(table), access.multiple[: len(table.columns)]
+    ranged = choose_ranged(lowered, placement, codes, multiple, costs)
+    placement = replace(placement, replaced=placement.replaced | ranged.interval)  # the rest are atoms of their rows
     sections: Sections = {}
     scalars = {Scalar.SUBSCRIPTIONS: len(table.ids)}
-    groups, group_of = _number_groups(
-        lowered, placement, code_counts(table), access.multiple[: len(table.columns)], scalars
-    )
+    groups, group_of = _number_groups(lowered, placement, codes, multiple, scalars)
     sections[Section.GROUPS] = groups.reshape(-1)
-    order, cluster_start = order_by_cluster(lowered, placement, scalars)
+    order, cluster_start = order_by_cluster(lowered, placement, scalars, ranged)
     arranged = arrange_atoms(lowered, placement, order, group_of)
-    row_order = add_rows(sections, scalars, arranged, order, cluster_start, groups)
+    row_order = add_rows(
+        sections, scalars, arranged, order, cluster_start, groups, lowered, placement, ranged, codes
+    )  # fmt: skip
     add_subscriptions(sections, table, placement.conjunction[row_order], lowered.never, placement.several)
     scalars[Scalar.ROOT] = 0 if len(order) and placement.schema[order[0]] < 0 else -1
     _add_filters(sections, scalars, arranged, groups, costs.passing)
@@ -160,8 +164,8 @@ def _add_filters(
     byte_group = np.repeat(np.arange(-1, count), [2, *groups[:count, 3].tolist()])
     filters, block_filter, kept = write_filters(
         sections[Section.ATOMS], sections[Section.STRIPE_ROW], sections[Section.STRIPE_DATA],
-        sections[Section.STRIPE_WIDTH], sections[Section.BLOCK_STRIPE], byte_group, groups[:count, 2].astype(np.int64),
-        share, passing,
+        sections[Section.STRIPE_WIDTH], sections[Section.BLOCK_STRIPE], sections[Section.BLOCK_RANGES], byte_group,
+        groups[:count, 2].astype(np.int64), share, passing,
     )  # fmt: skip
     if kept and 2 * kept >= scalars[Scalar.ROWS]:
         scalars[Scalar.BYTE_GROUPS] = count
@@ -241,7 +245,7 @@ def _add_columns(
     groups = sections[Section.GROUPS].reshape(-1, 4)
     # Columns that only simple groups test are read through those: see matching/columnar/events.py.
     read = {*schemas[:, SchemaField.COLUMN : SchemaField.COLUMN + MAX_WIDTH].reshape(-1).tolist()}
-    read |= {*groups[scalars[Scalar.SIMPLE_GROUPS] :, 0].tolist()}
+    read |= {*groups[scalars[Scalar.SIMPLE_GROUPS] :, 0].tolist(), *sections[Section.RANGE_COLUMNS][::2].tolist()}
     slot = multiples = 0
     for c, column in enumerate(table.columns):
         columns[c] = 2 * len(column.constants) + 1, -1, multiples if column.multiple else -1, c in read

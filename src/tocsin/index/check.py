@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tocsin.index.explain import block_keys
+from tocsin.compile.table import PredicateKind
+from tocsin.index.explain import block_keys, row_predicates
 from tocsin.index.layout import (
     EQ,
     FALSE_ATOM,
@@ -21,6 +22,7 @@ from tocsin.index.layout import (
     SchemaField,
     Section,
 )
+from tocsin.index.ranges import CHUNK, PARTS, POSITION_BITS, SIZE_BITS, SPARE_BYTES, band_shift
 from tocsin.index.rows import (
     BYTE_GROUPS,
     EQUALITIES,
@@ -46,6 +48,7 @@ def check_segment(segment: Segment) -> None:
     _check_tables(segment)
     _check_numbers(segment)
     _check_filters(segment)
+    _check_ranges(segment)
     _check_properties(segment)
 
 
@@ -72,7 +75,11 @@ def _check_rows(segment: Segment) -> None:
     assert stripe_row[0] == 0
     assert stripe_row[-1] == rows
     assert _ascending(stripe_row, strictly=True) or rows == 0
-    assert (width >= MIN_WIDTH).all()
+    block_ranges = segment.section(Section.BLOCK_RANGES)
+    in_bands = (
+        np.repeat(block_ranges >= 0, np.diff(block_stripe)) if len(block_ranges) else np.zeros(len(width), np.bool_)
+    )
+    assert ((width >= MIN_WIDTH) | (in_bands & (width == 0))).all()
     sizes = np.diff(stripe_row).astype(np.int64) * width
     assert np.array_equal(stripe_data, np.concatenate([[0], np.cumsum(sizes)])[:-1])
     assert len(segment.section(Section.ATOMS)) == sizes.sum()
@@ -100,7 +107,7 @@ def _check_atoms(segment: Segment) -> None:
             rows = stripe_row[stripe + 1] - stripe_row[stripe]
             start = stripe_data[stripe]
             part = atoms[start : start + rows * width[stripe]].reshape(rows, width[stripe])
-            assert int(part.max()) < dense + local
+            assert int(part.max(initial=0)) < dense + local
             assert (part[:, :-1] != 0).all(), "only the last atom of a row may be FALSE"
 
 
@@ -126,7 +133,7 @@ def _check_sketches(segment: Segment) -> None:
                 own = atoms[start : start + width[stripe]].astype(np.int64)
                 k = 2 * (block_sketch[block] + (row - first_row) // SKETCH_ROWS)
                 for implied in sketches[k : k + 2].tolist():
-                    if implied == TRUE_ATOM or own[-1] == FALSE_ATOM:
+                    if implied == TRUE_ATOM or own[-1:] == FALSE_ATOM:
                         continue
                     g = group_of[implied]
                     alike, kind = own[group_of[own] == g], groups[g, 1]
@@ -236,6 +243,46 @@ def _check_filters(segment: Segment) -> None:
                 pairs += pairs[-1:] * (EQUALITIES - len(pairs))
                 assert own[-1] == 0 or asked[row - first].tolist() == pairs, f"the filter of row {row}"
     assert len(filters) == parts * FILTER_BYTES
+
+
+def _check_ranges(segment: Segment) -> None:
+    """Chunks and layers follow one another, entries are counted as rows are, and ends are codes of their column."""
+    block_ranges, chunk_layer = segment.section(Section.BLOCK_RANGES), segment.section(Section.RANGE_CHUNK)
+    records, masks = segment.section(Section.RANGE_LAYER), segment.section(Section.RANGE_ROWS).reshape(-1, PARTS)
+    starts = segment.section(Section.RANGE_START).reshape(-1, PARTS)
+    alive = segment.section(Section.RANGE_ALIVE).reshape(-1, PARTS)
+    range_columns = segment.section(Section.RANGE_COLUMNS).reshape(-1, 2)
+    assert len(block_ranges) == (segment.scalar(Scalar.BLOCKS) if len(range_columns) else 0)
+    if not len(block_ranges):
+        assert not len(records)
+        return
+    block_row = segment.section(Section.STRIPE_ROW)[segment.section(Section.BLOCK_STRIPE)]
+    chunks = position = 0
+    for block in np.flatnonzero(block_ranges >= 0):
+        assert block_ranges[block] == chunks
+        rows = int(block_row[block + 1] - block_row[block])
+        for chunk in range(chunks, chunks + -(-rows // CHUNK)):
+            held = min(CHUNK, rows - CHUNK * (chunk - chunks))
+            there = np.packbits(np.arange(CHUNK) < held, bitorder="little").view(np.uint64)
+            assert not (alive[chunk] & ~there).any()
+            assert not (masks[chunk_layer[chunk] : chunk_layer[chunk + 1]] & ~there).any()
+        chunks += -(-rows // CHUNK)
+    assert len(alive) == chunks == len(chunk_layer) - 1
+    assert chunk_layer[-1] == len(records) == len(masks) == len(starts)
+    for record, mask, start in zip(records.tolist(), masks, starts, strict=True):
+        column, shift = range_columns[record >> (POSITION_BITS + SIZE_BITS)].tolist()
+        size, sizes = record >> POSITION_BITS & ((1 << SIZE_BITS) - 1), np.bitwise_count(mask)
+        assert record & ((1 << POSITION_BITS) - 1) == position
+        assert size == sizes.sum()
+        assert start.tolist() == [0, *np.cumsum(sizes)[:-1].tolist()]
+        codes = int(segment.section(Section.COLUMNS)[4 * column])
+        assert shift == band_shift(codes)
+        position += 2 * size + (2 * shift * size + 7) // 8
+    assert len(segment.section(Section.RANGE_BYTES)) == position + SPARE_BYTES
+    predicates = row_predicates(segment)
+    last = segment.section(Section.COLUMNS)[::4][predicates[1]] - 1
+    some_in = predicates[2] == PredicateKind.SOME_IN
+    assert ((predicates[3] >= 0) & (predicates[4] <= last))[some_in].all()
 
 
 def _check_properties(segment: Segment) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from tocsin.index.raw_memory import addresses_of, code_by_tables
 from tocsin.index.word_tokens import WordTokens
 from tocsin.plugins import is_there
 from tocsin.schema import EVENT_TYPE, Domain, Event, NumericDomain, Schema, TextDomain, Value
+from tocsin.schema.event import admit_elements
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -171,7 +172,7 @@ class EventColumns(EventSource):
     def read(self, attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn | None:
         from tocsin.index.arrow_keys import from_arrow
 
-        array = _field(self.batch, attribute)
+        array = self._array(attribute)
         if array is not None:
             return from_arrow(array, attribute, domain, derivation)
         if attribute == EVENT_TYPE and len(self.schema.event_types) == 1:
@@ -192,7 +193,7 @@ class EventColumns(EventSource):
         import pyarrow as pa
 
         position = self.batch.schema.get_field_index(attribute)
-        array = self.batch.column(position) if position >= 0 else None
+        array = self._array(attribute) if position >= 0 else None
         return array if array is not None and array.type == pa.string() and len(array) else None
 
     def text_lists(self, attribute: str) -> tuple[pa.StringArray, Int64s] | None:
@@ -216,8 +217,29 @@ class EventColumns(EventSource):
     def values(self, attribute: str, domain: Domain, events: Int64s) -> list[tuple[Value, ...] | None]:
         from tocsin.index.arrow_keys import values_from_arrow
 
-        array = _field(self.batch, attribute)
-        return [None] * len(events) if array is None else values_from_arrow(array, domain, events)
+        array = self._array(attribute)
+        if array is None:
+            return [None] * len(events)
+        if attribute in self.schema.object_attributes:
+            raws = array.take(events).to_pylist()
+            return [admit_elements(self.schema, attribute, raw) or None for raw in raws]
+        return values_from_arrow(array, domain, events)
+
+    @cached_property
+    def _arrays(self) -> list[str]:
+        """The arrays of objects that are columns; what their elements have is part of these."""
+        return sorted(name for name in self.schema.object_attributes if _field(self.batch, name) is not None)
+
+    def _array(self, attribute: str) -> pa.Array | None:
+        """Return the column of an attribute; None where there is none."""
+        for array in self._arrays:
+            if attribute.startswith(f"{array}."):
+                from tocsin.index.arrow_keys import inner_field
+
+                path = attribute[len(array) + 1 :].split(".")
+                is_point = attribute in self.schema.point_attributes
+                return inner_field(_field(self.batch, array), path, is_point=is_point)
+        return _field(self.batch, attribute)
 
     def event(self, number: int) -> Event:
         at, found = np.array([number]), {}
@@ -229,6 +251,34 @@ class EventColumns(EventSource):
         if types is None and len(self.schema.event_types) == 1:
             types = tuple(self.schema.event_types)
         return Event({**found, EVENT_TYPE: types or ()})
+
+
+class EventRows(Sequence[Event]):
+    """The events of columns, for who asks for one; matching takes the columns themselves."""
+
+    def __init__(self, source: EventColumns) -> None:
+        self.source = source
+
+    def __len__(self) -> int:
+        return self.source.size
+
+    @overload
+    def __getitem__(self, at: int) -> Event: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Event]: ...
+
+    def __getitem__(self, at: int | slice) -> Event | Sequence[Event]:
+        if isinstance(at, slice):
+            return [self.source.event(number) for number in range(*at.indices(len(self)))]
+        if not -len(self) <= at < len(self):
+            raise IndexError(at)
+        return self.source.event(at % len(self))
+
+
+def source_of(events: Sequence[Event]) -> EventSource:
+    """Return events as the engine reads them."""
+    return events.source if isinstance(events, EventRows) else EventObjects(events)
 
 
 def _field(batch: pa.RecordBatch, name: str) -> pa.Array | None:

@@ -30,6 +30,7 @@ from tocsin.index.layout import (
     Section,
 )
 from tocsin.index.open_segment import group_and_value, open_segment
+from tocsin.index.ranges import CHUNK, PARTS, entry_of, layer_ends, layer_of
 from tocsin.schema.shown import Shown, ShownTable
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def plan_of(segment: Segment, number: int, visited: npt.NDArray[np.float64] | No
         stripe = int(np.searchsorted(stripe_row, row, side="right")) - 1
         width = int(segment.section(Section.STRIPE_WIDTH)[stripe])
         at = int(segment.section(Section.STRIPE_DATA)[stripe]) + int(row - stripe_row[stripe]) * width
-        residual = int((segment.section(Section.ATOMS)[at : at + width] > 1).sum())
+        residual = int((segment.section(Section.ATOMS)[at : at + width] > 1).sum()) + ranges_of_row(segment, block, row)
         access = _describe(segment, schema_of[block]) if schema_of[block] >= 0 else ()
         rows = int(block_row[last + 1] - block_row[first])
         if not access:
@@ -115,6 +116,18 @@ def plan_of(segment: Segment, number: int, visited: npt.NDArray[np.float64] | No
             share = float(visited[first])
         plans.append(ConjunctionPlan(access, rows, residual, share))
     return plans
+
+
+def ranges_of_row(segment: Segment, block: int, row: int) -> int:
+    """Return how many ranges in bands (index/ranges.py) a row of a block has."""
+    block_ranges = segment.section(Section.BLOCK_RANGES)
+    if not len(block_ranges) or block_ranges[block] < 0:
+        return 0
+    place = int(row - segment.section(Section.STRIPE_ROW)[segment.section(Section.BLOCK_STRIPE)[block]])
+    chunk = block_ranges[block] + place // CHUNK
+    first, end = segment.section(Section.RANGE_CHUNK)[chunk : chunk + 2].tolist()
+    words = segment.section(Section.RANGE_ROWS).reshape(-1, PARTS)[first:end, place % CHUNK // 64]
+    return int((words >> np.uint64(place % 64) & np.uint64(1)).sum())
 
 
 def block_keys(segment: Segment) -> tuple[Int64s, npt.NDArray[np.uint64]]:
@@ -188,6 +201,9 @@ def _decompile(
         segment.generic,
     )
     room = len(atoms) + 3 * len(alive)
+    for layer in range(len(segment.range_layer)):
+        _, _, size = layer_of(segment.range_layer, layer)
+        room += size
     row_of, column_of = np.empty(room, np.int64), np.empty(room, np.uint16)
     kind_of, low_of, high_of = np.empty(room, np.uint8), np.empty(room, np.int32), np.empty(room, np.int32)
     p = 0
@@ -234,5 +250,19 @@ def _decompile(
                                 merged = True
                     if not merged:
                         row_of[p], column_of[p], kind_of[p], low_of[p], high_of[p] = r, c, predicate, low, high
+                        p += 1
+                if len(segment.block_ranges) == 0 or segment.block_ranges[b] < 0:
+                    continue
+                place = np.int64(r - stripe_row[segment.block_stripe[b]])
+                chunk = np.int64(segment.block_ranges[b]) + place // CHUNK
+                for layer in range(segment.range_chunk[chunk], segment.range_chunk[chunk + 1]):
+                    entry = entry_of(segment.range_rows, segment.range_start, layer, place % CHUNK)
+                    if entry >= 0:
+                        k, base, size = layer_of(segment.range_layer, layer)
+                        low, high = layer_ends(
+                            segment.range_bytes, base, size, entry, np.int64(segment.range_columns[2 * k + 1])
+                        )
+                        row_of[p], column_of[p], kind_of[p] = r, segment.range_columns[2 * k], SOME_IN
+                        low_of[p], high_of[p] = low, high
                         p += 1
     return row_of[:p].copy(), column_of[:p].copy(), kind_of[:p].copy(), low_of[:p].copy(), high_of[:p].copy()

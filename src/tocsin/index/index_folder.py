@@ -27,6 +27,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+import time
 import zlib
 from collections.abc import Container, Sequence
 from pathlib import Path
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 
 MAGIC = b"TOCSINSG"
-VERSION = 5
+VERSION = 6
 DATA_START = 4096
 _HEADER = 16 + 8 * DIRECTORY_LENGTH + 4 * len(Section)
 
@@ -235,20 +236,32 @@ class IndexFolder:
         """Return the schema that a manifest's subscriptions are bound to; raises FileError where it is not there."""
         path = self.path / manifest.schema_file
         try:
-            return loads(path.read_bytes(), "json")
+            return loads(self.file(manifest.schema_file).read_bytes(), "json")
         except OSError as error:
             raise FileError(str(path), f"the schema cannot be read: {error.strerror}") from None
 
     def _place_of(self, version: int) -> Path:
         return self.path / f"{version:08d}.manifest"
 
-    @staticmethod
-    def _read(path: Path) -> Manifest | None:
+    def file(self, name: str) -> Path:
+        """Return where a file that a manifest names can be read."""
+        return self.path / name
+
+    def _read(self, path: Path) -> Manifest | None:
         try:
-            found = msgspec.json.decode(path.read_bytes(), type=Manifest)
+            data = path.read_bytes()
         except FileNotFoundError:
             return None
-        except (msgspec.MsgspecError, OSError) as error:
+        except OSError as error:
+            raise FileError(str(path), f"not a manifest: {error}") from None
+        return self.decoded(path, data)
+
+    @staticmethod
+    def decoded(path: Path, data: bytes) -> Manifest:
+        """Return the manifest in a file; raises FileError."""
+        try:
+            found = msgspec.json.decode(data, type=Manifest)
+        except msgspec.MsgspecError as error:
             raise FileError(str(path), f"not a manifest: {error}") from None
         if found.format != FORMAT:
             raise FileError(str(path), f"of format {found.format}, and this version of Tocsin reads format {FORMAT}")
@@ -281,13 +294,13 @@ class IndexFolder:
         dead = {} if entry.dead_file is None else self._read_dead(entry)
         tier = self._tiers.get(entry.name)
         if tier is None or not tier.dead.keys() <= dead.keys():  # else some of them would have to come back
-            segment = open_segment(self.path / f"{entry.name}.segment", schema.domain_of, verify=verify)
+            segment = open_segment(self.file(f"{entry.name}.segment"), schema.domain_of, verify=verify)
             tier = Tier(entry.name, segment)
         tier.bury_all(dead)
         return tier
 
     def _read_dead(self, entry: SegmentEntry) -> dict[int, int]:
-        path = self.path / str(entry.dead_file)
+        path = self.file(str(entry.dead_file))
         data = path.read_bytes()
         if zlib.crc32(data) != entry.dead_checksum:
             raise FileError(str(path), "damaged: its checksum does not fit; the index has to be built again")
@@ -296,10 +309,11 @@ class IndexFolder:
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
-    def save(self, index: SubscriptionIndex, seq: int, **facts: Any) -> Manifest:
+    def save(self, index: SubscriptionIndex, seq: int, *, effect_us: int = 0, **facts: Any) -> Manifest:
         """Make the index durable as of seq; return the manifest. To be called by one writer, between changes.
 
-        `facts` are further fields of the manifest.
+        `facts` are further fields of the manifest. With `effect_us` it is in effect so long after all that it names is
+        written.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         old = self.manifest() or Manifest()
@@ -318,10 +332,16 @@ class IndexFolder:
             segments=tuple(self._entry(tier, on_disk.get(tier.name), old.version + 1) for tier in tiers),
             **facts,
         )
+        self._bring(new)
+        if effect_us:
+            new = msgspec.structs.replace(new, effective_us=time.time_ns() // 1000 + effect_us)
         self._swap(new)
         self._tiers = {tier.name: tier for tier in tiers}
         self._remove_unused(old, new)
         return new
+
+    def _bring(self, manifest: Manifest) -> None:
+        """Bring what a manifest names to where others read it: it is there."""
 
     def _save_schema(self, schema: Schema) -> str:
         """Write the schema unless it is there; return the name of its file."""
@@ -370,9 +390,15 @@ class IndexFolder:
             kept = self._read(self._place_of(version)) if version > 0 else None
             if kept is not None:
                 named |= kept.files() | {self._place_of(version).name}
-        for path in self.path.iterdir():
-            if path.suffix in _OURS and path.name not in named:
-                path.unlink(missing_ok=True)
+        for name in self._listed():
+            if Path(name).suffix in _OURS and name not in named:
+                self._remove(name)
+
+    def _listed(self) -> list[str]:
+        return [path.name for path in self.path.iterdir()]
+
+    def _remove(self, name: str) -> None:
+        (self.path / name).unlink(missing_ok=True)
 
 
 def _operators_of(checks: Sequence[Check]) -> tuple[str, ...]:

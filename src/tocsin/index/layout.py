@@ -65,15 +65,27 @@ class Section(IntEnum):
     REPEATED = 30  # uint8 per 8 subscriptions: bit set where a subscription has several rows; empty if none has
     FILTERS = 31  # uint8, 192 per 32 rows of a block that has filters: see index/rows.py
     BLOCK_FILTER = 32  # int32 per block, or empty: its first 192 bytes in FILTERS, counted in such; -1 if it has none
-    CREATED = 33  # int64 per subscription, or empty: seq of its creation
-    DELETED = 34  # int64 per subscription, or empty: seq of its deletion
-    LEASE_START = 35  # int64 per subscription, or empty: microseconds
-    LEASE_END = 36  # int64 per subscription, or empty: microseconds
-    IDS = 37  # int64 per subscription, or UTF-8 text
-    ID_OFFSET = 38  # int64 per subscription and one past the end, where ids are texts
-    CONSTANTS = 39  # the constants of all columns
-    NAMES = 40  # UTF-8 JSON: attributes, derivations, kinds of constants, checks, properties
-    PROPERTIES = 41  # property columns: see index/properties.py
+    BLOCK_RANGES = (
+        33  # int32 per block, or empty: its first chunk of ranges in bands (see index/ranges.py); -1 if it has none
+    )
+    RANGE_ALIVE = 34  # uint64 x 8 per chunk: bit set where the row is alive
+    RANGE_CHUNK = 35  # int32 per chunk, and one past the end: its first layer
+    RANGE_LAYER = (
+        36  # int64 per layer: position in RANGE_BYTES, from bit 38 on its ranges, from bit 48 on its range column
+    )
+    RANGE_ROWS = 37  # uint64 x 8 per layer: bit set where the row has a range in the column
+    RANGE_START = 38  # uint16 x 8 per layer: the entry of the first row of each 64
+    RANGE_BYTES = 39  # uint8 per layer: lower bands, upper bands, and the lower bits of both ends; and 64 more
+    RANGE_COLUMNS = 40  # int32 x 2 per range column: column, lower bits of its codes
+    CREATED = 41  # int64 per subscription, or empty: seq of its creation
+    DELETED = 42  # int64 per subscription, or empty: seq of its deletion
+    LEASE_START = 43  # int64 per subscription, or empty: microseconds
+    LEASE_END = 44  # int64 per subscription, or empty: microseconds
+    IDS = 45  # int64 per subscription, or UTF-8 text
+    ID_OFFSET = 46  # int64 per subscription and one past the end, where ids are texts
+    CONSTANTS = 47  # the constants of all columns
+    NAMES = 48  # UTF-8 JSON: attributes, derivations, kinds of constants, checks, properties
+    PROPERTIES = 49  # property columns: see index/properties.py
 
 
 class Scalar(IntEnum):
@@ -137,6 +149,11 @@ _DTYPES: dict[Section, Any] = {
     Section.PROBE_KEY: np.uint64,
     Section.REPEATED: np.uint8,
     Section.FILTERS: np.uint8,
+    Section.RANGE_ALIVE: np.uint64,
+    Section.RANGE_LAYER: np.int64,
+    Section.RANGE_ROWS: np.uint64,
+    Section.RANGE_START: np.uint16,
+    Section.RANGE_BYTES: np.uint8,
     Section.CREATED: np.int64,
     Section.DELETED: np.int64,
     Section.LEASE_START: np.int64,

@@ -25,11 +25,13 @@ from tocsin.index.layout import (
     int64_section,
     uint8_section,
     uint16_section,
+    uint64_section,
 )
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Atoms = npt.NDArray[np.uint16]
+Words = npt.NDArray[np.uint64]
 
 
 class OpenSegment(NamedTuple):
@@ -57,6 +59,14 @@ class OpenSegment(NamedTuple):
     set_high: Int32s
     filters: Bytes
     block_filter: Int32s
+    block_ranges: Int32s
+    range_alive: Words
+    range_chunk: Int32s
+    range_layer: Int64s
+    range_rows: Words
+    range_start: Atoms
+    range_bytes: Bytes
+    range_columns: Int32s
     dense_atoms: int
     all_groups: int
     simple_groups: int
@@ -89,6 +99,14 @@ def open_segment(buffer: Bytes, directory: Directory) -> OpenSegment:
         int32_section(buffer, directory, Section.SET_HIGH),
         uint8_section(buffer, directory, Section.FILTERS),
         int32_section(buffer, directory, Section.BLOCK_FILTER),
+        int32_section(buffer, directory, Section.BLOCK_RANGES),
+        uint64_section(buffer, directory, Section.RANGE_ALIVE),
+        int32_section(buffer, directory, Section.RANGE_CHUNK),
+        int64_section(buffer, directory, Section.RANGE_LAYER),
+        uint64_section(buffer, directory, Section.RANGE_ROWS),
+        uint16_section(buffer, directory, Section.RANGE_START),
+        uint8_section(buffer, directory, Section.RANGE_BYTES),
+        int32_section(buffer, directory, Section.RANGE_COLUMNS),
         directory[SCALARS + Scalar.DENSE_ATOMS],
         directory[SCALARS + Scalar.GROUPS],
         directory[SCALARS + Scalar.SIMPLE_GROUPS],

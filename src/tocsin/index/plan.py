@@ -48,12 +48,20 @@ class PlanCosts:
 
     A list that is tested costs `listed` for each row and event: it is looked up.
     A block has filters (index/rows.py) where they let at most `passing` of the pairs of an event and a row through.
+    Rows with at least `ranged` ranges over columns of more than `many_codes` codes are stored in bands (index/ranges.py) where that saves
+    more, for a tile of 64 events: an end that is an atom of its block costs `local`, an interval in bands `interval`, and
+    the words of a column's bands `bands`.
     """
 
     row: float = 0.1
     listed: float = 20.0
     probe: float = 250.0
     passing: float = 1 / 128
+    ranged: int = 4
+    many_codes: int = 510  # of fewer, atoms are dense (index/build.py)
+    local: float = 1.5
+    interval: float = 0.5
+    bands: float = 150.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,10 +66,14 @@ def curve_tables() -> npt.NDArray[np.uint64]:
 
 
 @kernel
-def row_keys(block_start, atom_offset, atom_kind, atom_group, atom_selectivity, atom_number, dimension_of, curve):
+def row_keys(
+    block_start, block_ranged, column_key, atom_offset, atom_kind, atom_group, atom_selectivity, atom_number,
+    dimension_of, curve,
+):  # fmt: skip
     """Return per row its width, a key to sort rows within a block by, one for rows that share it, and its atoms.
 
     The atoms come most selective first, and the second key is the first three. `curve` is what curve_tables returns, `dimension_of` the coordinate of each group, or -1.
+    Rows of blocks with ranges in bands (index/ranges.py) are ordered by column_key, and may have no atom at all.
     """
     n = len(atom_offset) - 1
     widths, keys, second = np.empty(n, np.uint8), np.empty(n, np.uint64), np.zeros(n, np.uint64)
@@ -79,7 +83,7 @@ def row_keys(block_start, atom_offset, atom_kind, atom_group, atom_selectivity, 
     coordinates = np.empty(DIMENSIONS, np.int64)
     p = 0
     for b in range(len(block_start) - 1):
-        widest = MIN_WIDTH
+        widest = 0 if block_ranged[b] else MIN_WIDTH
         small = block_start[b + 1] - block_start[b] < SMALL_BLOCK
         for r in range(block_start[b], block_start[b + 1]):
             count = 0
@@ -98,14 +102,19 @@ def row_keys(block_start, atom_offset, atom_kind, atom_group, atom_selectivity, 
                 count += 1
             for z in range(count):
                 atoms[p + z] = atom_number[chosen[z]]
-            for z in range(count, MIN_WIDTH):
+            least = 0 if block_ranged[b] and count == 0 else MIN_WIDTH
+            for z in range(count, least):
                 atoms[p + z] = TRUE_ATOM
             for z in range(min(3, count)):
                 second[r] |= np.uint64(atoms[p + z]) << np.uint64(16 * (2 - z))
-            width = max(count, MIN_WIDTH)
+            width = max(count, least)
             widths[r], offset[r + 1] = width, p + width
             p += width
             widest = max(widest, width)
+            if block_ranged[b]:
+                second[r] = 0
+                keys[r] = (np.uint64(0 if small else min(width, 255)) << np.uint64(56)) | column_key[r]
+                continue
             coordinates[:] = (1 << COORDINATE_BITS) - 1
             for z in range(1, count):
                 j = chosen[z]

@@ -16,14 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.compile.table import PredicateKind
-from tocsin.index import row_order, rows
+from tocsin.index import ranges, row_order, rows
 from tocsin.index.layout import GE, LE, PADDING_ROWS, Scalar, Section
 from tocsin.index.row_order import radix_order, sort_within
 
 if TYPE_CHECKING:
     from tocsin.compile.table import ConjunctionTable
     from tocsin.index.lowering import Lowered
-    from tocsin.index.plan import Placement
+    from tocsin.index.plan import Placement, PlanCosts
 
 Int64s = npt.NDArray[np.int64]
 Groups = npt.NDArray[np.int32]
@@ -49,10 +49,47 @@ class ArrangedAtoms:
     number: npt.NDArray[np.uint16]  # within the block of the row; written by add_rows
 
 
-def order_by_cluster(lowered: Lowered, placement: Placement, scalars: dict[Scalar, int]) -> tuple[Int64s, Int64s]:
+@dataclass(frozen=True, slots=True)
+class RangedRows:
+    """Which conjunctions are stored in bands (index/ranges.py), and which of all atoms are ends of their intervals."""
+
+    conjunction: npt.NDArray[np.bool_]
+    interval: npt.NDArray[np.bool_]
+
+
+def choose_ranged(
+    lowered: Lowered, placement: Placement, codes: Int64s, multiple: npt.NDArray[np.bool_], costs: PlanCosts
+) -> RangedRows:
+    """Return the conjunctions whose rows cost less in bands: those of a cluster that saves more than its words cost."""
+    saved = ranges.savings(
+        lowered.atom_offset, lowered.atom_column, lowered.atom_kind, lowered.atom_selectivity, placement.replaced,
+        lowered.never, codes, multiple, costs.ranged, costs.many_codes, costs.local, costs.interval, costs.passing,
+    )  # fmt: skip
+    chosen = np.zeros(len(saved), np.bool_)
+    candidates = np.flatnonzero(saved[placement.conjunction] > 0)
+    if len(candidates):
+        order = candidates[np.lexsort((placement.key[candidates], placement.schema[candidates]))]
+        schema, key = placement.schema[order], placement.key[order]
+        first = np.flatnonzero(np.append(True, (schema[1:] != schema[:-1]) | (key[1:] != key[:-1])))
+        of_cluster = np.add.reduceat(saved[placement.conjunction[order]].astype(np.float64), first)
+        atoms = np.repeat(saved > 0, np.diff(lowered.atom_offset))
+        least = costs.bands * len(np.unique(lowered.atom_column[atoms]))
+        worth = np.repeat(of_cluster >= least, np.diff(np.append(first, len(order))))
+        chosen[placement.conjunction[order[worth]]] = True
+        chosen[placement.conjunction[order[~worth]]] = False  # a conjunction is stored in one way, wherever it has rows
+    interval = ranges.interval_atoms(
+        lowered.atom_offset, lowered.atom_column, lowered.atom_kind, placement.replaced, chosen, multiple
+    )
+    return RangedRows(chosen, interval)
+
+
+def order_by_cluster(
+    lowered: Lowered, placement: Placement, scalars: dict[Scalar, int], ranged: RangedRows
+) -> tuple[Int64s, Int64s]:
     """Return the placed rows ordered by cluster (root first), and where each cluster starts (and the end).
 
     Clusters that may have to be cut are ordered by their most selective atoms too, so that a part has few atoms of its own.
+    Rows in bands come last in their cluster.
     """
     order = radix_order(placement.key, np.flatnonzero(~lowered.never[placement.conjunction]))
     order = radix_order((placement.schema + 1).astype(np.uint64), order)
@@ -70,6 +107,8 @@ def order_by_cluster(lowered: Lowered, placement: Placement, scalars: dict[Scala
         for cluster in large.tolist():
             part = slice(start[cluster], start[cluster + 1])
             order[part] = radix_order(lead, order[part])
+    if ranged.conjunction.any():
+        order = order[np.lexsort((ranged.conjunction[placement.conjunction[order]], np.cumsum(new)))]
     return order, start
 
 
@@ -91,15 +130,23 @@ def arrange_atoms(
 
 def add_rows(
     sections: Sections, scalars: dict[Scalar, int], atoms: ArrangedAtoms, order: Int64s, cluster_start: Int64s,
-    groups: Groups,
+    groups: Groups, lowered: Lowered, placement: Placement, ranged: RangedRows, codes: Int64s,
 ) -> Int64s:  # fmt: skip
     """Add the rows and their sketches; return the place of each row among those placed."""
     is_local = (groups[:, 2] < 0)[atoms.group] if len(groups) else np.zeros(0, np.bool_)
-    block_start, block_next = rows.cut_blocks(cluster_start, atoms.offset, is_local, _local_limit(scalars))
+    conjunction = placement.conjunction[order]
+    in_bands = ranged.conjunction[conjunction]
+    block_start, block_next = rows.cut_blocks(cluster_start, atoms.offset, is_local, _local_limit(scalars), in_bands)
+    block_ranged, range_columns = in_bands[block_start[:-1]], _range_columns(lowered, ranged)
     _number_atoms(sections, scalars, atoms, block_start, is_local, groups)
     of_atoms = (atoms.offset, atoms.kind, atoms.group, atoms.selectivity, atoms.number)
+    rank = np.full(len(codes), len(codes), np.int64)
+    rank[range_columns] = np.arange(len(range_columns))
+    column_key = ranges.column_keys(
+        conjunction, in_bands, lowered.atom_offset, lowered.atom_column, ranged.interval, rank
+    )  # fmt: skip
     widths, keys, second, row_atoms, row_offset = row_order.row_keys(
-        block_start, *of_atoms, _dimensions(atoms, len(groups)), row_order.curve_tables()
+        block_start, block_ranged, column_key, *of_atoms, _dimensions(atoms, len(groups)), row_order.curve_tables()
     )
     sorted_rows = sort_within(keys, block_start, sort_within(second, block_start, np.arange(len(keys))))
     built = rows.write_rows(
@@ -113,12 +160,43 @@ def add_rows(
         Section.BLOCK_STRIPE: block_stripe, Section.BLOCK_DENSE: block_dense, Section.BLOCK_NEXT: block_next,
         Section.DENSE_LIST: dense_list,
     }  # fmt: skip
+    _add_ranges(sections, conjunction[sorted_rows], block_start, block_ranged, lowered, ranged, range_columns, codes)
     scalars[Scalar.SORT_COLUMN] = _sort_column(groups, sketched, len(order))
     scalars[Scalar.ROWS] = len(order)
     scalars[Scalar.BLOCKS] = len(block_start) - 1
     scalars[Scalar.LARGEST_BLOCK] = int(np.diff(block_start).max(initial=0))
     sections[Section.PROBE_BLOCK] = np.searchsorted(block_start, cluster_start[:-1]).astype(np.int32)
     return order[sorted_rows]
+
+
+def _range_columns(lowered: Lowered, ranged: RangedRows) -> npt.NDArray[np.int32]:
+    """Return the columns that have ranges in bands, the most used first."""
+    used = np.bincount(lowered.atom_column[ranged.interval], minlength=1)
+    order = np.argsort(-used, kind="stable")
+    return order[used[order] > 0].astype(np.int32)
+
+
+def _add_ranges(
+    sections: Sections, conjunction: Int64s, block_start: Int64s, block_ranged: npt.NDArray[np.bool_], lowered: Lowered,
+    ranged: RangedRows, range_columns: npt.NDArray[np.int32], codes: Int64s,
+) -> None:  # fmt: skip
+    """Add the ranges in bands; where no block has any, all of their sections are empty."""
+    shifts = np.array([ranges.band_shift(int(codes[column])) for column in range_columns], np.int64)
+    sections[Section.RANGE_COLUMNS] = np.stack([range_columns, shifts], axis=1).astype(np.int32).reshape(-1)
+    if not len(range_columns):
+        sections[Section.BLOCK_RANGES] = range_columns
+        return
+    number_of = np.full(len(codes), -1, np.int64)
+    number_of[range_columns] = np.arange(len(range_columns))
+    written = ranges.write_ranges(
+        conjunction, block_start, block_ranged, lowered.atom_offset, lowered.atom_column, lowered.atom_kind,
+        lowered.atom_value, ranged.interval, number_of, shifts, codes,
+    )  # fmt: skip
+    kinds = (
+        Section.BLOCK_RANGES, Section.RANGE_ALIVE, Section.RANGE_CHUNK, Section.RANGE_LAYER, Section.RANGE_ROWS,
+        Section.RANGE_START, Section.RANGE_BYTES,
+    )  # fmt: skip
+    sections.update(zip(kinds, written, strict=True))
 
 
 def _number_atoms(

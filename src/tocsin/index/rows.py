@@ -80,10 +80,10 @@ def arrange(order, most, atom_offset, atom_column, atom_kind, atom_value, atom_s
 
 
 @kernel
-def cut_blocks(cluster_start, offset, is_local, local_limit):
+def cut_blocks(cluster_start, offset, is_local, local_limit, ranged):
     """Return where blocks start (and the end), and 1 per block that the next continues.
 
-    A block has at most local_limit uses of local atoms.
+    A block has at most local_limit uses of local atoms; rows with ranges in bands have blocks of their own.
     """
     starts, continued = [0], [0]
     starts.pop()
@@ -95,7 +95,7 @@ def cut_blocks(cluster_start, offset, is_local, local_limit):
             mine = 0
             for j in range(offset[r], offset[r + 1]):
                 mine += is_local[j]
-            if uses + mine > local_limit:
+            if uses + mine > local_limit or (r > cluster_start[cluster] and ranged[r] != ranged[r - 1]):
                 starts.append(r)
                 continued.append(1)
                 uses = 0
@@ -284,7 +284,9 @@ FEWEST_ROWS = 8  # of a block with filters: for fewer, 192 bytes are too many
 
 
 @kernel
-def write_filters(atoms, stripe_row, stripe_data, stripe_width, block_stripe, byte_group, first_atom, share, passing):
+def write_filters(
+    atoms, stripe_row, stripe_data, stripe_width, block_stripe, block_ranges, byte_group, first_atom, share, passing
+):  # fmt: skip
     """Return FILTERS, BLOCK_FILTER, and how many rows have filters.
 
     byte_group[atom] is the byte group of the atoms that have one (the first ones), first_atom[g] its first atom, and
@@ -294,7 +296,7 @@ def write_filters(atoms, stripe_row, stripe_data, stripe_width, block_stripe, by
     block_filter, parts, kept = np.full(blocks, -1, np.int32), 0, 0
     for b in range(blocks):
         rows = np.int64(stripe_row[block_stripe[b + 1]] - stripe_row[block_stripe[b]])
-        if rows < FEWEST_ROWS:
+        if rows < FEWEST_ROWS or (len(block_ranges) and block_ranges[b] >= 0):
             continue
         passed = 0.0
         for s in range(block_stripe[b], block_stripe[b + 1]):

@@ -3,7 +3,7 @@
 Built by index/build.py, stored by index/index_folder.py, read by the kernels of matching/columnar/, checked by
 index/check.py. The picture, and what each section holds: docs/engine.md and index/layout.py.
 
-Rows die in place: the last atom of a dead row is FALSE. In a mapped segment that write goes to a private page, so
+Rows die in place: the last atom of a dead row is FALSE, or its bit among RANGE_ALIVE is not set. In a mapped segment that write goes to a private page, so
 that the file and the other processes do not see it (tombstones reach those through the manifest).
 """
 
@@ -28,9 +28,11 @@ from tocsin.index.layout import (
     int32_section,
     uint8_section,
     uint16_section,
+    uint64_section,
 )
 from tocsin.index.names import Names, read_ids, read_names
 from tocsin.index.properties import StoredProperties
+from tocsin.index.ranges import alive_bit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -200,7 +202,11 @@ class Segment:
 
     def alive_rows(self) -> npt.NDArray[np.bool_]:
         """Return per row whether it is alive."""
-        return rows_alive(self.buffer, self.directory)
+        return rows_alive(self.buffer, self.directory, np.arange(self.scalar(Scalar.ROWS), dtype=np.int32))
+
+    def living(self, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+        """Return which of these rows are alive."""
+        return rows_alive(self.buffer, self.directory, rows)
 
     def plan(self, number: int, visited: npt.NDArray[np.float64] | None = None) -> ConjunctionPlans:
         """Return how each conjunction of a subscription is found, given the share of events that visit each block."""
@@ -243,13 +249,22 @@ def _no_domain(attribute: str) -> Domain:
 
 @kernel
 def kill_rows(buffer: Bytes, directory: Directory, rows: npt.NDArray[np.int32]) -> int:
-    """Write FALSE into the last atom of each row; return how many were alive."""
+    """Write FALSE into the last atom of each row, or clear its bit; return how many were alive."""
     atoms = uint16_section(buffer, directory, Section.ATOMS)
     stripe_row = int32_section(buffer, directory, Section.STRIPE_ROW)
     stripe_data = int32_section(buffer, directory, Section.STRIPE_DATA)
     stripe_width = uint8_section(buffer, directory, Section.STRIPE_WIDTH)
+    block_stripe = int32_section(buffer, directory, Section.BLOCK_STRIPE)
+    block_ranges = int32_section(buffer, directory, Section.BLOCK_RANGES)
+    alive = uint64_section(buffer, directory, Section.RANGE_ALIVE)
     killed = 0
     for i in range(len(rows)):
+        bit = alive_bit(rows[i], block_stripe, stripe_row, block_ranges)
+        if bit >= 0:
+            mask = np.uint64(1) << np.uint64(bit & 63)
+            killed += alive[bit >> 6] & mask != 0
+            alive[bit >> 6] &= ~mask
+            continue
         s = np.searchsorted(stripe_row, rows[i], side="right") - 1
         last = np.int64(stripe_data[s]) + np.int64(rows[i] - stripe_row[s] + 1) * np.int64(stripe_width[s]) - 1
         killed += atoms[last] != FALSE_ATOM
@@ -258,15 +273,24 @@ def kill_rows(buffer: Bytes, directory: Directory, rows: npt.NDArray[np.int32]) 
 
 
 @kernel
-def rows_alive(buffer: Bytes, directory: Directory) -> npt.NDArray[np.bool_]:
-    """Return per row whether its last atom is not FALSE."""
+def rows_alive(buffer: Bytes, directory: Directory, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+    """Return per row of these whether it is alive."""
     atoms = uint16_section(buffer, directory, Section.ATOMS)
     stripe_row = int32_section(buffer, directory, Section.STRIPE_ROW)
     stripe_data = int32_section(buffer, directory, Section.STRIPE_DATA)
     stripe_width = uint8_section(buffer, directory, Section.STRIPE_WIDTH)
-    alive = np.zeros(stripe_row[len(stripe_row) - 1], np.bool_)
-    for s in range(len(stripe_width)):
-        width, data = np.int64(stripe_width[s]), np.int64(stripe_data[s])
-        for r in range(stripe_row[s], stripe_row[s + 1]):
-            alive[r] = atoms[data + np.int64(r - stripe_row[s] + 1) * width - 1] != FALSE_ATOM
+    block_stripe = int32_section(buffer, directory, Section.BLOCK_STRIPE)
+    block_ranges = int32_section(buffer, directory, Section.BLOCK_RANGES)
+    bits = uint64_section(buffer, directory, Section.RANGE_ALIVE)
+    alive, s = np.zeros(len(rows), np.bool_), np.int64(0)
+    for i in range(len(rows)):
+        row = np.int64(rows[i])
+        if not stripe_row[s] <= row < stripe_row[s + 1]:
+            s = np.searchsorted(stripe_row, row, side="right") - 1
+        bit = alive_bit(row, block_stripe, stripe_row, block_ranges)
+        if bit >= 0:
+            alive[i] = (bits[bit >> 6] >> np.uint64(bit & 63)) & np.uint64(1)
+        else:
+            last = np.int64(stripe_data[s]) + (row - np.int64(stripe_row[s]) + 1) * np.int64(stripe_width[s]) - 1
+            alive[i] = atoms[last] != FALSE_ATOM
     return alive

@@ -159,6 +159,21 @@ class _Binding:
                 return self._comparison(node)
             case OperatorCall():
                 return self._call_as_condition(node)
+            case syntax.ScopeCondition():
+                return self._scope_condition(node)
+
+    def _scope_condition(self, node: syntax.ScopeCondition) -> syntax.ScopeCondition:
+        """Return a scope; names within are those of elements first, and operators are called outside of it."""
+        entry = self._attribute(node.array, node.array_span or node.span)
+        if entry.domain.kind != "object":
+            arrays = [name for name, each in self.scope.attributes.items() if each.domain.kind == "object"]
+            hint = did_you_mean(nearest(node.array, arrays)) or (f"; there are: {', '.join(arrays)}" if arrays else "")
+            message = f"{node.quantifier} asks about an array of objects; {node.array} is {said(entry.domain)}{hint}"
+            raise BindError(message, span=node.array_span or node.span)
+        scope = replace(self.scope, operators=None, variables=self.variables, arrays=(entry.name, *self.scope.arrays))
+        inner = _Binding(scope)
+        inner.texts = [name for name in self.texts or () if name.startswith(f"{entry.name}.")]
+        return replace(node, array=entry.name, part=inner.condition(node.part))
 
     def _predicate(self, predicate: Predicate) -> Node:
         if predicate.attribute == ANY_ATTRIBUTE and not self._knows(ANY_ATTRIBUTE):
@@ -251,7 +266,11 @@ class _Binding:
         match tree:
             case syntax.AttributeValue(name):
                 attribute = self._attribute(name, tree.span)
-                if attribute.multiple and not self.scope.trusted:
+                if attribute.domain.kind == "object":
+                    message = f"{name} is an array of objects, which has no one value; ask about its elements: some {name} (…)"
+                    raise BindError(message, span=tree.span)
+                of_element = any(attribute.name.startswith(f"{array}.") for array in self.scope.arrays)
+                if attribute.multiple and not self.scope.trusted and not of_element:
                     message = f"{name} may have several values, so it has no one value; ask about it: {name} contains …"
                     raise BindError(message, span=tree.span)
                 return replace(tree, name=attribute.name, domain=attribute.domain)
@@ -335,10 +354,20 @@ class _Binding:
     # --- names and functions ------------------------------------------------------------------------------------------
 
     def _knows(self, name: str) -> bool:
-        return self.scope.aliases.get(name, name) in self.scope.attributes
+        return self._meant(name) in self.scope.attributes
+
+    def _meant(self, name: str) -> str:
+        """Return the name that a written one has in a bound tree."""
+        for array in self.scope.arrays:
+            if name.startswith(f"{array}.") and name in self.scope.attributes:
+                return name
+            inner = self.scope.aliases.get(f"{array}.{name}", f"{array}.{name}")
+            if inner in self.scope.attributes:
+                return inner
+        return self.scope.aliases.get(name, name)
 
     def _attribute(self, name: str, span: Span | None) -> ViewAttribute:
-        known = self.scope.aliases.get(name, name)
+        known = self._meant(name)
         found = self.scope.attributes.get(known)
         if found is None:
             unknown = self.scope.unknown or self._unknown
@@ -383,7 +412,7 @@ def _adapted(side: Expression, other: Domain) -> Expression:
     """Return a constant text as a value of the domain that it is compared with, where it is one."""
     if isinstance(side, syntax.Constant) and isinstance(side.value, str) and is_text_like(other):
         try:
-            return replace(side, value=other.admit(side.value), domain=other)
+            return replace(side, value=other.admit(side.value), domain=other)  # type: ignore[arg-type]
         except BadValue:
             return side
     return side

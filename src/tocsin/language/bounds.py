@@ -74,7 +74,7 @@ def children(node: Tree) -> tuple[Tree, ...]:
             return (where,)
         case syntax.And(parts) | syntax.Or(parts) | syntax.WordAnd(parts) | syntax.WordOr(parts):
             return parts
-        case syntax.Not(part) | syntax.Negative(part) | syntax.WordNot(part):
+        case syntax.Not(part) | syntax.Negative(part) | syntax.WordNot(part) | syntax.ScopeCondition(part=part):
             return (part,)
         case syntax.OperatorCall(arguments=arguments) | syntax.Call(arguments=arguments):
             return arguments

@@ -217,6 +217,19 @@ class Attribute:
     def in_box(self, south: float, west: float, north: float, east: float) -> Condition:
         return self._is(Op.IN_BOX, Box(*map(check_coordinate, (south, west, north, east))))
 
+    def some(self, condition: Condition | Node) -> Condition:
+        """Return: one element of this array of objects satisfies the condition, in which names are those of elements."""
+        return self._scope(syntax.Quantifier.SOME, condition)
+
+    def every(self, condition: Condition | Node) -> Condition:
+        return self._scope(syntax.Quantifier.EVERY, condition)
+
+    def no(self, condition: Condition | Node) -> Condition:
+        return self._scope(syntax.Quantifier.NO, condition)
+
+    def _scope(self, quantifier: syntax.Quantifier, condition: Condition | Node) -> Condition:
+        return Condition(syntax.ScopeCondition(quantifier, self._name, node_of(condition)))
+
     def is_present(self) -> Condition:
         return self._is(Op.PRESENT, None)
 

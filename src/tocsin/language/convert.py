@@ -29,6 +29,8 @@ from tocsin.language.syntax import (
     OperatorCall,
     Or,
     Predicate,
+    Quantifier,
+    ScopeCondition,
     Subscription,
     TextPatterns,
     Within,
@@ -108,6 +110,12 @@ class Converter(ValueConverter):
                     found = at_least(int(self.number(self.leaves(tree)[1])), parts)
                 self.count(tree, len(found.parts) if isinstance(found, Or) else 1)
                 return found
+            case "scope":
+                quantifier, array = self.leaves(tree)
+                part = self.condition(self.branches(tree)[0], depth + 1)
+                return ScopeCondition(
+                    Quantifier(str(quantifier).lower()), self.name(array), part, span_of(tree), span_of(array)
+                )
             case "is_not" | "is_not_among" | "is_not_pattern":
                 return self._is_not(tree, depth)
             case "among" | "between" | "contains" | "contains_any" | "contains_all" | "within" | "in_box":

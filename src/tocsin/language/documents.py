@@ -8,7 +8,7 @@ The bulk predicate form: a conjunction of predicates as a flat JSON object, for 
 
     {"id": "s1", "event_types": ["car"], "predicates": [["price", "<", 1300], ["brand", "in", ["mini", "cooper"]]]}
 
-Predicates are as in the JSON tree. This module gives the syntax tree of one such object;
+Predicates, and scopes, are as in the JSON tree. This module gives the syntax tree of one such object;
 compile/bulk.py loads millions of them into columns without making trees.
 
 The JSON tree: a subscription as JSON values, for programs that write subscriptions.
@@ -17,6 +17,7 @@ The JSON tree: a subscription as JSON values, for programs that write subscripti
 
     condition    ["price", "<", 1300]    ["price", "between", [1, 5]]    ["price", "is present"]
                  {"and": [...]}   {"or": [...]}   {"not": ...}   {"at_least": 2, "of": [...]}   true   false
+                 {"some": "items", "where": condition} (also every, no)
                  {"operator": "locIn", "arguments": ["Bronx"]}   {"compare": [{"variable": "y"}, ">", 2]}
     operand      a value; for within {"amount": 5, "unit": "km", "of": value}; for in box [south, west, north, east];
                  for contains also {"words": pattern}; for like, starts with, ends with, contains text and matches also
@@ -127,6 +128,8 @@ def _node(node: Node) -> Any:
             return {"operator": name, "arguments": list(map(_expression, arguments))}
         case syntax.Comparison(left, op, right):
             return {"compare": [_expression(left), op.value, _expression(right)]}
+        case syntax.ScopeCondition(quantifier, array, part):
+            return {quantifier.value: array, "where": _node(part)}
 
 
 def predicate_to_json(predicate: Predicate) -> list[Any]:
@@ -208,13 +211,15 @@ def from_bulk(bulk: object) -> Subscription:
     return subscription
 
 
-def _predicate(reader: JsonReader, entry: Any, path: str) -> Predicate:
+def _predicate(reader: JsonReader, entry: Any, path: str) -> Node:
+    if isinstance(entry, Mapping) and entry.keys() & set(syntax.Quantifier):
+        return reader.node(entry, path)
     if not isinstance(entry, list | tuple):
         wrong(path, 'a predicate is an array such as ["price", "<", 100]')
     return reader.predicate(entry, path)
 
 
-def _conjunction(predicates: list[Predicate]) -> Node:
+def _conjunction(predicates: list[Node]) -> Node:
     if not predicates:
         return ALWAYS
     return predicates[0] if len(predicates) == 1 else And(tuple(predicates))
@@ -224,13 +229,13 @@ def to_bulk(subscription: Subscription, id: str | int | None = None) -> dict[str
     """Return the bulk form of a subscription that is a conjunction of predicates; raises ParseError for another."""
     where = subscription.where
     parts = where.parts if isinstance(where, And) else (where,)
-    predicates = [part for part in parts if isinstance(part, Predicate)]
+    predicates = [part for part in parts if isinstance(part, Predicate | syntax.ScopeCondition)]
     if len(predicates) != len(parts):
-        raise ParseError("the bulk form has conjunctions of predicates only; use the JSON tree")
+        raise ParseError("the bulk form has conjunctions of predicates and scopes only; use the JSON tree")
     bulk: dict[str, Any] = {} if id is None else {"id": id}
     if subscription.event_types:
         bulk["event_types"] = list(subscription.event_types)
-    bulk["predicates"] = list(map(predicate_to_json, predicates))
+    bulk["predicates"] = list(map(_node, predicates))
     if subscription.properties:
         bulk["with"] = {name: literal_to_json(value) for name, value in subscription.properties}
     return bulk

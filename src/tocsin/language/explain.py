@@ -22,8 +22,19 @@ from tocsin.language.offer import Offer
 from tocsin.language.render import render
 from tocsin.language.semantics import Situation, Verdict, branches, choices, decide, holds, satisfying, situation_of
 from tocsin.language.sides import bound_in, variables_of
-from tocsin.language.syntax import And, Node, Not, Op, OperatorCall, Or, Predicate, names_of
-from tocsin.schema import EVENT_TYPE, Domain, Event, Value, ViewAttribute
+from tocsin.language.syntax import (
+    And,
+    Node,
+    Not,
+    Op,
+    OperatorCall,
+    Or,
+    Predicate,
+    Quantifier,
+    ScopeCondition,
+    names_of,
+)
+from tocsin.schema import EVENT_TYPE, Domain, Element, Event, Value, ViewAttribute
 from tocsin.schema.shown import Shown, ShownTable
 
 HIDDEN_RULE = "a rule of the offer"
@@ -38,7 +49,8 @@ class ExplainedNode:
     `condition` is the text of a leaf (with its `not`), or "and" / "or" for a node with parts. `actual` are the event's
     values of a predicate's attribute: None where it is not bound. Of comparisons, `values` are those of the names that
     they mention, `variables` those of variables; of calls, `found` is all that the operator found. `failure` says why
-    there is no answer. `side` is "offer" for the rules of an offer.
+    there is no answer. `side` is "offer" for the rules of an offer. Of a scope, `element` is the number (from 1) of the element
+    that decides, or comes nearest, and the one part is its outcome; it is None where all elements are alike.
     """
 
     condition: str
@@ -51,6 +63,7 @@ class ExplainedNode:
     failure: str | None = None
     values: Mapping[str, Value] | None = None
     side: str | None = None
+    element: int | None = None
 
     @property
     def note(self) -> str:
@@ -60,6 +73,8 @@ class ExplainedNode:
         if self.found is not None:
             more = ", …" if len(self.found) > 5 else ""
             return f"found {'; '.join(map(_shown_variables, self.found[:5])) or 'nothing'}{more}"
+        if self.element is not None and self.parts:
+            return f"element {self.element}"
         if self.variables is not None or self.values is not None:
             told = [_shown_variables(self.variables)] if self.variables else []
             told += [f"{name} is {_shown_value(value)}" for name, value in (self.values or {}).items()]
@@ -74,6 +89,8 @@ class ExplainedNode:
         """Return the outcome as JSON has it."""
         if self.attribute is None:
             more: dict[str, object] = {"parts": [part.as_json() for part in self.parts]} if self.parts else {}
+            if self.element is not None:
+                more["element"] = self.element
             if self.variables is not None:
                 more["variables"] = plain_values(self.variables)
             if self.found is not None:
@@ -248,8 +265,28 @@ def _outcome(node: Node, situation: Situation, *, negated: bool) -> ExplainedNod
         case And(parts) | Or(parts):
             outcomes = tuple(_outcome(part, situation, negated=negated) for part in parts)
             return combined(outcomes, conjunction=isinstance(node, And) != negated)
+        case ScopeCondition():
+            return _scope_outcome(node, situation, negated=negated)
         case _:
             return _leaf_outcome(node, situation, negated=negated)
+
+
+def _scope_outcome(scope: ScopeCondition, situation: Situation, *, negated: bool) -> ExplainedNode:
+    """Return the outcome of a scope with that of the element that decides it, else of the one that comes nearest."""
+    whole = _leaf_outcome(scope, situation, negated=negated)
+    elements = situation.row.get(scope.array)
+    if elements is None:
+        return replace(whole, attribute=scope.array, values=None)
+    each = [_outcome(scope.part, situation.within(scope.array, one), negated=False) for one in elements]  # type: ignore[arg-type]
+    wanted = scope.quantifier is not Quantifier.EVERY  # what one element is enough for
+    deciding = [at for at, one in enumerate(each) if one.failure is not None or one.held == wanted]
+    if deciding:
+        at = deciding[0]
+    elif wanted and not whole.held:
+        at = min(range(len(each)), key=lambda at: len(_changes(each[at])))
+    else:
+        return whole
+    return replace(whole, parts=(each[at],), element=at + 1, values=None)
 
 
 def combined(parts: tuple[ExplainedNode, ...], *, conjunction: bool) -> ExplainedNode:
@@ -274,7 +311,8 @@ def _leaf_outcome(node: Node, situation: Situation, *, negated: bool) -> Explain
     row = situation.row
     names = dict.fromkeys(names_of(node))
     variables = {name[1:]: row[name][0] for name in names if name.startswith("?") and name in row}
-    values = {name: row[name][0] for name in names if not name.startswith("?") and len(row.get(name, ())) == 1}
+    single = (name for name in names if not name.startswith("?") and len(row.get(name, ())) == 1)
+    values = {name: row[name][0] for name in single if not isinstance(row[name][0], Element)}
     found = None
     if isinstance(node, OperatorCall) and node.function is None and failure is None and variables_of(node):
         found = tuple(situation.solutions(node))
@@ -299,6 +337,8 @@ def _walk(outcome: ExplainedNode, depth: int) -> Iterator[tuple[int, ExplainedNo
 
 
 def _wish(outcome: ExplainedNode) -> str:
+    if outcome.element is not None and (nearest := _changes(outcome.parts[0])):
+        return f"{outcome.condition}; of element {outcome.element}, {' and '.join(map(_wish, nearest))}"
     return f"{outcome.condition}, where {outcome.note}" if outcome.attribute is not None else outcome.condition
 
 
@@ -322,6 +362,8 @@ def plain_value(value: Value) -> object:
     """Return a value as JSON has it."""
     if isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, Element):
+        return {name: [plain_value(each) for each in values] for name, values in value.items()}
     return str(value) if isinstance(value, Decimal) else value
 
 

@@ -145,6 +145,7 @@ class Scope:
     operators: Operators | None = None  # None where calls of operators make no sense
     unknown: Callable[[str], str] | None = None
     trusted: bool = False
+    arrays: tuple[str, ...] = ()  # of whose elements it speaks, the innermost first
 
     @classmethod
     def of(cls, names: Mapping[str, Domain], variables: Mapping[str, Domain] | None = None, **more: object) -> Scope:
@@ -203,7 +204,7 @@ def numeric_type(domain: Domain) -> str:
 
 _WIDTH = {"int": 0, "decimal": 1, "float": 2}
 _UNORDERED_TEXT = TextDomain(name="text", operators=frozenset({"=", "!="}))
-_SAID = {"text": "text", "boolean": "true or false", "time": "a time", "point": "a point"}
+_SAID = {"text": "text", "boolean": "true or false", "time": "a time", "point": "a point", "object": "an object"}
 
 
 def domain_of_literal(value: Literal) -> Domain:

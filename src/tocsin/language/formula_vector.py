@@ -56,6 +56,7 @@ from tocsin.language.syntax import (
     OperatorCall,
     Or,
     Predicate,
+    ScopeCondition,
     Variable,
     names_of,
 )
@@ -315,6 +316,9 @@ class _Evaluation:
                 if inexact is not None:
                     self.unsure |= inexact
                 return valid & (held != negated), failed
+            case ScopeCondition():
+                self.unsure |= active
+                return np.zeros(self.size, np.bool_), None
             case OperatorCall(_, arguments):
                 assert node.function is not None, "operators are not called from formulas"
                 answer = self._invoked(node.function, arguments, active)

@@ -179,9 +179,18 @@ class JsonReader:
             found = self.record(tree, path, required=("operator",), optional=("arguments",), what="an operator")
             name = self.name(found["operator"], _under(path, "operator"), "an operator's name")
             return syntax.OperatorCall(name, self._arguments(found, path, depth))
+        if any(quantifier in tree for quantifier in syntax.Quantifier):
+            return self._scope(tree, path, depth)
         key = str(next(iter(tree)))
-        hint = _meant(key, ("and", "or", "not", "operator", "compare"))
-        wrong(path, f"{shown(key)} is not a condition{hint or '; there are: and, or, not, operator, compare'}")
+        known = ("and", "or", "not", "operator", "compare", *syntax.Quantifier)
+        hint = _meant(key, known) or f"; there are: {', '.join(known)}"
+        wrong(path, f"{shown(key)} is not a condition{hint}")
+
+    def _scope(self, tree: Any, path: str, depth: int) -> Node:
+        quantifier = next(each for each in syntax.Quantifier if each in tree)
+        found = self.record(tree, path, required=(quantifier.value, "where"), what="a scope")
+        array = self.name(found[quantifier], _under(path, quantifier.value), "an array's name")
+        return syntax.ScopeCondition(quantifier, array, self.node(found["where"], _under(path, "where"), depth + 1))
 
     def _connective(self, tree: Any, path: str, depth: int) -> Node:
         key = "and" if "and" in tree else "or"

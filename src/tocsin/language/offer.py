@@ -183,6 +183,10 @@ def _computed_attribute(name: str, text: object, raw: Mapping[str, Any], texts: 
         raise BindError(f"events of type {types} have no attribute {name!r} that can be computed")
     if entry.multiple:
         raise BindError(f"{name} may have several values; only attributes with one value can be computed")
+    if entry.domain.kind == "object" or any(
+        name.startswith(f"{each}.") for each in texts.sides.schema.object_attributes
+    ):
+        raise BindError(f"{name} is of an array of objects, whose elements are given, not computed")
     if raw.get(name) is not None:
         raise BindError("the event gives its value already; leave out one of the two")
     if not isinstance(text, str):

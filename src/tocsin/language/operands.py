@@ -77,6 +77,8 @@ def _refusal(predicate: Predicate, attribute: ViewAttribute) -> str:
         if op is Op.CONTAINS and isinstance(predicate.operand, str | int | float):
             instead = f"{name} = {render_literal(predicate.operand)}"
         return f"{name} is {kind} and has one value in an event, so it contains nothing. Write: {instead}"
+    if domain.kind == "object":
+        return f"{name} is an array of objects, which are not compared; ask about its elements: some {name} (…)"
     listed = ", ".join(other.value for other in operators_of(attribute))
     narrowed = f" in the domain {domain.name!r}" if op.value in domain.possible else ""
     return f"{name} is {kind} and has no operator `{op.value}`{narrowed}; it has: {listed}"
@@ -223,7 +225,7 @@ class _Operand:
                 and isinstance(literal, str)
             ):
                 return literal
-            return self.domain.admit(literal)
+            return self.domain.admit(literal)  # type: ignore[return-value]  # no literal is an object
         except BadValue as error:
             raise self.wrong(self._mismatch(literal, error)) from None
 

@@ -23,6 +23,7 @@ _CONDITIONS = (
     syntax.Not,
     syntax.OperatorCall,
     syntax.Comparison,
+    syntax.ScopeCondition,
 )
 
 
@@ -70,6 +71,8 @@ def _condition(node: Node) -> str:
             return _call(name, arguments)
         case syntax.Comparison(left, op, right):
             return f"{_side(left, right)} {op.value} {_side(right, left, is_right=True)}"
+        case syntax.ScopeCondition(quantifier, array, part):
+            return f"{quantifier.value} {render_name(array)} ({_condition(part)})"
 
 
 def _within(part: Node, *in_parentheses: type) -> str:

@@ -12,6 +12,10 @@ Conditions
     other fails. A formula has none where something that it mentions is
     absent, or has several values, and where no branch of a case holds and there is no else.
   - A call of an operator holds if the operator finds the values that its variables have.
+  - A scope asks about the elements of an array of objects, one by one: `some items (…)` holds if the condition does for one
+    of them, `every items (…)` if for each, `no items (…)` if for none. The array must be bound, and so have an element, also
+    under `not`. For an element, its attributes have the values that it has, and are absent where it has none; all other
+    names are what they are outside.
   - `and`, `or`, `not` are those of logic, with one rule: `not` of a leaf needs what the leaf mentions, too. So
     `not (price < 10)` needs a price. (Negation moves inwards: `not (p and q)` is `not p or not q`.)
   - A variable has the values that calls find, within its branch: the conjunction that it is part of, `or` taken outwards.
@@ -77,6 +81,8 @@ from tocsin.language.syntax import (
     OperatorCall,
     Or,
     Predicate,
+    Quantifier,
+    ScopeCondition,
     TextPatterns,
     Variable,
     Within,
@@ -84,7 +90,17 @@ from tocsin.language.syntax import (
 )
 from tocsin.language.text_patterns import in_network, is_like, matches, satisfies, words
 from tocsin.language.units import METRES, MICROSECONDS, distance_metres, in_box
-from tocsin.schema import Domain, EnumeratedDomain, Event, HierarchicalDomain, Number, TextDomain, TimeDomain, Value
+from tocsin.schema import (
+    Domain,
+    Element,
+    EnumeratedDomain,
+    Event,
+    HierarchicalDomain,
+    Number,
+    TextDomain,
+    TimeDomain,
+    Value,
+)
 from tocsin.schema.domain import LARGEST_INTEGER, is_reasonable
 
 Row = Mapping[str, tuple[Value, ...]]  # name -> values; a name that is not there is absent
@@ -193,6 +209,12 @@ class Situation:
     def knows(self, name: str) -> bool:
         """Return whether a name has a value, or failed to get one."""
         return name in self.row or name in self.failed
+
+    def within(self, array: str, element: Element) -> Situation:
+        """Return the situation of one element of an array."""
+        below = f"{array}."
+        outside = {name: values for name, values in self.row.items() if not name.startswith(below)}
+        return replace(self, row={**outside, **element})
 
     def check(self, tree: Node | Expression) -> None:
         """Raise FormulaFailed where something that is mentioned could not be computed."""
@@ -314,6 +336,14 @@ def holds(node: Node, situation: Situation, *, negated: bool = False) -> bool:
             return compare(_domain(node), op, *sides) != negated
         case OperatorCall():
             return _call_holds(node, situation, negated=negated)
+        case ScopeCondition(quantifier, array, part):
+            situation.check(node)
+            elements = situation.row.get(array)
+            if elements is None:
+                return False
+            asked = [partial(holds, part, situation.within(array, element)) for element in elements]  # type: ignore[arg-type]
+            held = _joined(asked, conjunction=quantifier is Quantifier.EVERY)
+            return (held != (quantifier is Quantifier.NO)) != negated
 
 
 def _attempted(side: Expression, situation: Situation) -> Any:

@@ -40,6 +40,7 @@ from tocsin.language.syntax import (
     OperatorCall,
     Or,
     Predicate,
+    ScopeCondition,
     Subscription,
     Variable,
 )
@@ -216,7 +217,7 @@ def _collect(tree: Expression | Node, found: dict[str, Span | None]) -> None:
     match tree:
         case Variable(name):
             found.setdefault(name, tree.span)
-        case Negative(part) | Not(part):
+        case Negative(part) | Not(part) | ScopeCondition(part=part):
             _collect(part, found)
         case Arithmetic(_, left, right) | Comparison(left, _, right):
             _collect(left, found)
@@ -287,7 +288,7 @@ def _check(node: Node, given: frozenset[str], elsewhere: dict[str, Span | None])
         case Or(parts):
             for part in parts:
                 _check(part, given, elsewhere)
-        case Comparison():
+        case Comparison() | ScopeCondition():
             _refuse_missing(node, given)
         case OperatorCall() if node.function is not None:
             _refuse_missing(node, given)
@@ -295,7 +296,7 @@ def _check(node: Node, given: frozenset[str], elsewhere: dict[str, Span | None])
             return
 
 
-def _refuse_missing(node: OperatorCall | Comparison, given: frozenset[str]) -> None:
+def _refuse_missing(node: OperatorCall | Comparison | ScopeCondition, given: frozenset[str]) -> None:
     for name, span in variables_of(node).items():
         if name not in given:
             written = render(node)

@@ -197,7 +197,30 @@ class Comparison:
     domain: Domain | None = field(default=None, compare=False, repr=False)
 
 
-Leaf = Predicate | OperatorCall | Comparison
+class Quantifier(StrEnum):
+    """Of how many elements of an array a scope speaks."""
+
+    SOME = "some"
+    EVERY = "every"
+    NO = "no"
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeCondition:
+    """A condition on single elements of an array of objects: `some items (sku = 'A' and qty > 3)`.
+
+    Within, a name is that of an element's attribute where there is one, else what it is outside. In a bound tree the
+    attributes of elements go by their whole names: `items.sku`.
+    """
+
+    quantifier: Quantifier
+    array: str
+    part: Node
+    span: Span | None = field(default=None, compare=False, repr=False)
+    array_span: Span | None = field(default=None, compare=False, repr=False)
+
+
+Leaf = Predicate | OperatorCall | Comparison | ScopeCondition
 Node = Leaf | And | Or | Not
 
 ALWAYS = And(())
@@ -308,6 +331,9 @@ def names_of(tree: Node | Expression) -> Iterator[str]:
     match tree:
         case Predicate(name) | AttributeValue(name):
             yield name
+        case ScopeCondition(_, array, part):  # elements bring their own values
+            yield array
+            yield from (name for name in names_of(part) if not name.startswith(f"{array}."))
         case Variable(name):
             yield f"?{name}"
         case Not(part) | Negative(part):

@@ -26,6 +26,7 @@ UNITS = {
     **{"hour": "hours", "hours": "hours", "day": "days", "days": "days", "week": "weeks", "weeks": "weeks"},
 }
 
+_RESERVED_WORD = rf"(?i:{'|'.join(sorted(RESERVED))}) \b"
 _TEXT = r"'[^']*+(?:''[^']*+)*+'"
 _QUOTED = r'"[^"]*+(?:""[^"]*+)*+"'
 _NAME = r"[^\W\d]\w*(?:\.\w+)*"
@@ -54,6 +55,7 @@ _SCAN = re.compile(
     | (?P<PRESENCE> (?i:is \s+ (?: not \s+ )? (?: present | absent | null )) \b )
     | (?P<IS_NOT> (?i:is \s+ not) \b )
     | (?P<AT_LEAST> (?i:at \s+ least) (?= \s+ [0-9]+ \s+ (?i:of) \s* \( ) )
+    | (?P<SCOPE> (?i:some|every|no) (?= \s+ (?! {_RESERVED_WORD} ) (?: {_NAME} \s* | {_QUOTED} \s* ) \( ) )
     | (?P<ANY_ATTRIBUTE> (?i:any \s+ attribute) \b )
     | (?P<WITHIN> (?i:within) (?= \s+ (?: [0-9.] | (?i:decimal) \s* ') ) )
     | (?P<NAME> {_NAME} )
@@ -80,6 +82,7 @@ _SIGNS = {
     "/": "SLASH",
     "%": "PERCENT",
 }
+_BEFORE_SCOPES = frozenset({"", "WHERE", "AND", "OR", "NOT", "LPAR", "COMMA", "WHEN"})
 _PREFIXES = frozenset({"NOT", "MINUS", "PLUS"})
 _OPENING, _CLOSING = frozenset({"LPAR", "CASE"}), frozenset({"RPAR", "END"})
 _ENDING = frozenset({"NAME", "NUMBER", "STRING", "TIME", "VARIABLE", "UNIT", "TRUE", "FALSE", "RPAR", "END"})
@@ -128,7 +131,9 @@ def scan(text: str) -> list[Token]:
         kind, word, start, at = found.lastgroup, found.group(), at, found.end()
         if kind == "SKIP":
             continue
-        if kind == "NAME":
+        if kind == "SCOPE" and before not in _BEFORE_SCOPES:
+            kind = "NAME"
+        elif kind == "NAME":
             kind = _word_type(word.lower(), before)
         elif kind == "SIGN":
             kind = _SIGNS[word]

@@ -38,6 +38,7 @@ from tocsin.index.layout import Section
 from tocsin.index.word_tokens import WordPatterns, WordTokens
 from tocsin.language.bind import bind_condition
 from tocsin.language.documents import node_from_json
+from tocsin.language.element_tests import ElementTest, compiled
 from tocsin.language.formula import FLOAT, INT, ConditionFormula, Scope, one_value
 from tocsin.language.formula_columns import ValueColumn, column_of, several_column
 from tocsin.language.formula_vector import Holding, condition_column
@@ -384,8 +385,18 @@ class Deciders:
     @cached_property
     def _kinds(self) -> list[int]:
         """The kinds that there are, those that are asked first before the others."""
-        found: list[int] = np.unique(self._kind).tolist()
-        return found
+        present: list[int] = np.unique(self._kind).tolist()
+        return [kind for kind in self._deciders if kind in present]
+
+    @cached_property
+    def _deciders(self) -> dict[int, Callable[..., None]]:
+        """What decides each kind, in the order in which they are asked."""
+        return {
+            CheckKind.PREDICATE: self._decide_predicates,
+            CheckKind.SCOPE: self._decide_scopes,
+            CheckKind.FORMULA: self._decide_formulas,
+            CheckKind.ASKED: self._decide_asked,
+        }
 
     @cached_property
     def asks(self) -> bool:
@@ -410,6 +421,10 @@ class Deciders:
         return {}
 
     @cached_property
+    def _scopes(self) -> dict[int, tuple[ElementTest, Collection[str]]]:
+        return {}
+
+    @cached_property
     def _own(self) -> dict[str, dict[str, tuple[Value, ...]]]:
         return {}
 
@@ -417,7 +432,7 @@ class Deciders:
         """Decide the checks of rows; what operators say, and the values of variables, go to the inquiry."""
         pair, check = spread_checks(self._offset, self._check, candidates.position)
         for which in self._kinds:
-            decide = (self._decide_predicates, self._decide_formulas, self._decide_asked)[which]
+            decide = self._deciders[which]
             if len(self._kinds) == 1 and candidates.open.all():
                 decide(candidates, pair, check, source, inquiry)
                 return
@@ -490,6 +505,55 @@ class Deciders:
             candidates.refuse(of[~found.holds & (found.failed == 0)])
             for at in np.flatnonzero(found.failed).tolist():
                 candidates.fail(int(of[at]), found.reason(at) or "")
+
+    # --- scopes -------------------------------------------------------------------------------------------------------
+
+    def _decide_scopes(
+        self, candidates: Candidates, pair: Int64s, check: npt.NDArray[np.int32], source: EventSource, _: Inquiry
+    ) -> None:
+        rows: dict[int, dict[str, tuple[Value, ...]]] = {}
+        for at, event, number in zip(pair.tolist(), candidates.event[pair].tolist(), check.tolist(), strict=True):
+            if not candidates.open[at]:
+                continue
+            test, names = self._scope(number)
+            row = rows.setdefault(event, {})
+            for name in names:
+                if name not in row and name in self.schema.view().attributes:
+                    (values,) = source.values(name, self.schema.domain_of(name), np.array([event]))
+                    row[name] = values or ()
+            situation = self._element_row(names, row, self._checks[number].own, candidates, at)
+            try:
+                if not test(situation):
+                    candidates.open[at] = False
+            except FormulaFailed as error:
+                candidates.fail(at, error.reason)
+
+    def _element_row(
+        self, names: Collection[str], row: dict[str, tuple[Value, ...]], own: str, candidates: Candidates, at: int
+    ) -> Situation:
+        """Return what a scope is decided about: the event's values of the names that it mentions, and what one says of oneself."""
+        values = {name: row[name] for name in names if row.get(name)}
+        failed: dict[str, FormulaFailed] = {}
+        for name in names if candidates.computed else ():
+            column = candidates.computed.get(name)
+            if column is not None:
+                values.pop(name, None)
+                if (reason := column.reason(at)) is not None:
+                    failed[name] = FormulaFailed(reason)
+                elif (value := column.value(at)) is not None:
+                    values[name] = (value,)
+        if own != "{}":
+            values.update(self._properties(own))
+        return Situation(values, failed=failed)
+
+    def _scope(self, number: int) -> tuple[ElementTest, Collection[str]]:
+        """Return a check about elements as a function, made when it is first needed, and the names outside that it mentions."""
+        known = self._scopes.get(number)
+        if known is None:
+            node = node_from_json(msgspec.json.decode(self._checks[number].expression))
+            formula = bind_condition(node, trusted_scope(self.schema))
+            known = self._scopes[number] = compiled(formula.root), formula.names
+        return known
 
     # --- operators ----------------------------------------------------------------------------------------------------
 

@@ -54,17 +54,26 @@ class Failure:
 class Inquiry:
     """What was found out about the events of a batch."""
 
-    def __init__(self, known: Mapping[int, EventEvaluation] | None = None) -> None:
-        """Begin with what operators have said already, by the events' numbers in the batch."""
+    def __init__(self, known: Mapping[int, EventEvaluation] | None = None, *, closed: bool = False) -> None:
+        """Begin with what operators have said already, by the events' numbers in the batch; closed, none is asked."""
         self.bindings: dict[tuple[int, SubscriptionId], tuple[Substitution, ...]] = {}
         self.offers: dict[int, OfferMatches] = {}  # by the event's number in the batch
         self.failures: dict[tuple[int, SubscriptionId], str] = {}
         self._evaluations = dict(known or {})
+        self.closed = closed
+        for each in self._evaluations.values():
+            each.reopen(closed=closed)
+
+    @property
+    def missing(self) -> set[int]:
+        """The numbers of the events of which operators would have had to be asked."""
+        return {at for at, each in self._evaluations.items() if each.missing}
 
     def renumbered(self, numbers: Sequence[int]) -> Inquiry:
         """Return an inquiry about some of the events, which are numbered anew."""
         return Inquiry(
-            {at: self._evaluations[number] for at, number in enumerate(numbers) if number in self._evaluations}
+            {at: self._evaluations[number] for at, number in enumerate(numbers) if number in self._evaluations},
+            closed=self.closed,
         )
 
     def take_over(self, other: Inquiry, numbers: Sequence[int]) -> None:
@@ -87,6 +96,7 @@ class Inquiry:
         known = self._evaluations.get(number)
         if known is None or known.patterns is not asked.predicates.patterns:
             known = self._evaluations[number] = asked.evaluation(event)
+            known.closed = self.closed
         return known
 
     def hold(self, event: int, id: SubscriptionId, bindings: tuple[Substitution, ...]) -> None:

@@ -6,7 +6,12 @@
     returns = "float"
     expression = "case when years_ncd > 7 then 900 else 1200 end"
 
-In place of `expression` a file may have `callable = "package.module:function"`, with `pure` and `time_limit_seconds`.
+In place of `expression` a file may have `callable = "package.module:function"`, with `pure` and `time_limit_seconds`, or
+`url = "https://pricing.example/auto"`: a pricing engine elsewhere, which is asked about many subscribers at once.
+
+    POST    {"program": "auto_price", "version": 1, "rows": [{"age": 42, "years_ncd": 8}, …]}
+    200     {"results": [900, null, {"error": "no tariff for this age"}, …]}
+
 Domains are int, float, decimal, text, boolean and time, and those of the schema where there is one.
 """
 
@@ -17,12 +22,15 @@ import logging
 import threading
 import tomllib
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
-from tocsin.errors import FileError, TocsinError
+from tocsin import plugins
+from tocsin.errors import FileError, FormulaFailed, TocsinError
 from tocsin.language.formula import BOOLEAN, DECIMAL, FLOAT, INT, TEXT, TIME
 from tocsin.offers.programs import Program, Programs
 from tocsin.schema import Domain, Schema
@@ -37,6 +45,7 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     returns: str
     expression: str | None = None
     callable: str | None = None
+    url: str | None = None
     pure: bool = True
     time_limit_seconds: float = 1.0
 
@@ -128,11 +137,60 @@ def _program(name: str, entry: _Entry, domains: Mapping[str, Domain]) -> Program
         if each not in domains:
             raise TocsinError(f"program {name!r}: there is no domain {each!r}; there are {', '.join(domains)}")
     parameters = {parameter: domains[domain] for parameter, domain in entry.parameters.items()}
+    if entry.callable is not None and entry.url is not None:
+        raise TocsinError(f"program {name!r} has a callable or a url, and not both")
     found = None if entry.callable is None else _callable(name, entry.callable)
+    if entry.url is not None:
+        found = remote_program(name, entry.version, entry.url, tuple(parameters))
     return Program(
         name, entry.version, parameters, domains[entry.returns], entry.expression, found,
-        entry.pure, entry.time_limit_seconds,
+        entry.pure, entry.time_limit_seconds, ROWS_AT_ONCE if entry.url is not None else 0,
     )  # fmt: skip
+
+
+# --- elsewhere --------------------------------------------------------------------------------------------------------
+
+ROWS_AT_ONCE = 500  # in a request
+MOST_BYTES = 1 << 20  # of an answer
+
+
+class _Answer(msgspec.Struct):
+    results: list[Any]
+
+
+@cache
+def remote_program(name: str, version: int, url: str, parameters: tuple[str, ...]) -> Callable[..., Any]:
+    """Return the coroutine function that asks a pricing engine by HTTP; raises TocsinError. Redirects are not followed."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise TocsinError(f"program {name!r}: the url begins with http:// or https:// and a host, not {url!r}")
+    plugins.require("client")
+    import httpx
+
+    async def ask(rows: list[tuple[Any, ...]]) -> list[Any]:
+        asked = [dict(zip(parameters, row, strict=True)) for row in rows]
+        body = msgspec.json.encode({"program": name, "version": version, "rows": asked})
+        try:
+            async with (
+                httpx.AsyncClient(trust_env=False, timeout=None) as client,  # noqa: S113 - the call has a deadline
+                client.stream("POST", url, content=body, headers={"Content-Type": "application/json"}) as answer,
+            ):
+                if answer.status_code != 200:
+                    raise ConnectionError(f"it answered {answer.status_code}")
+                told = bytearray()
+                async for piece in answer.aiter_bytes():
+                    told += piece
+                    if len(told) > MOST_BYTES:
+                        raise ValueError(f"its answer has more than {MOST_BYTES:,} bytes")
+        except httpx.HTTPError as error:
+            raise ConnectionError(str(error) or type(error).__name__) from None
+        results = msgspec.json.decode(told, type=_Answer).results
+        return [
+            FormulaFailed(f"{name}: {one['error']}") if isinstance(one, dict) and "error" in one else one
+            for one in results
+        ]
+
+    return ask
 
 
 def _callable(program: str, reference: str) -> Callable[..., Any]:

@@ -7,7 +7,8 @@ A formula calls it as program('auto_price', age, years_ncd). A program is an exp
 for all rows at once, or a Python callable that the operator of a service installs. A callable is called once for each
 distinct combination of arguments where it is pure, and once for each row where it is not; results of pure ones are
 cached. A program sees its arguments and nothing else. What it raises, returns wrongly, or does not finish in its time
-limit fails those rows only.
+limit fails those rows only. Calls run beside one another (operators/foreign.py): in threads, or in an event loop where the
+callable is a coroutine function; one that hangs or is out of reach again and again is left alone for a while.
 
 Whole columns of computed values admitted by a domain, as `Domain.admit` does for one value.
 
@@ -21,8 +22,10 @@ used least recently goes first. Only results of pure programs come here, failure
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -36,7 +39,10 @@ from tocsin.language.formula_columns import EXACT, Bools, ValueColumn, column_of
 from tocsin.language.formula_vector import compute_column
 from tocsin.language.semantics import compute, returned
 from tocsin.language.syntax import Op
+from tocsin.operators.foreign import Flight, ForeignCalls, LeftAlone, TookTooLong
 from tocsin.schema import Domain, NumericDomain, Value
+
+IN_FLIGHT = 16  # calls of a program at a time, for one who waits for them
 
 
 def admit_column(column: ValueColumn, domain: Domain, admit: Callable[[Value], Value]) -> ValueColumn:
@@ -220,6 +226,9 @@ class Program:
     callable: Callable[..., Any] | None = None
     pure: bool = True
     time_limit_seconds: float = 1.0
+    batch: int = (
+        0  # the callable is given a list of so many arguments at most, and returns a list of results; 0: one at a time
+    )
 
     def __post_init__(self) -> None:
         if (self.expression is None) == (self.callable is None):
@@ -246,6 +255,8 @@ class Programs:
         self.cache = ProgramCache() if cache is None else cache
         self.generation = 0  # one more with each change: what was bound before may be out of date
         self.calls = 0  # of callables
+        self.foreign = ForeignCalls()
+        self._own = threading.local()  # the memo of each thread
         self._programs: dict[str, Program] = {}
         for program in programs:
             self.register(program)
@@ -333,52 +344,138 @@ class Programs:
         return replace(column_of(program.returns, values), failed=failed, reasons=tuple(reasons))
 
     def _answers(self, program: Program, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Return what a callable says for each of the arguments: from the cache, else by calling it."""
-        if not program.pure:
-            return self._call(program, asked)
-        found = self.cache.look_up(program.name, program.signature, list(asked))
-        missing = [arguments for arguments, known in zip(asked, found, strict=True) if known is MISSING]
-        if not missing:
-            return found
-        fresh = dict(zip(missing, self._call(program, missing), strict=True))
-        kept = [(arguments, answer) for arguments, answer in fresh.items() if not isinstance(answer, TimedOut)]
-        self.cache.store(program.name, program.signature, kept)
-        return [fresh[arguments] if known is MISSING else known for arguments, known in zip(asked, found, strict=True)]
+        """Return what a callable says for each of the arguments: as in the memo, from the cache, else by calling it."""
+        memo: ProgramMemo | None = getattr(self._own, "memo", None)
+        noted = [MISSING] * len(asked) if memo is None else [memo.recall(program, each) for each in asked]
+        rest = [arguments for arguments, known in zip(asked, noted, strict=True) if known is MISSING]
+        if not rest:
+            return noted
+        if program.pure:
+            found = self.cache.look_up(program.name, program.signature, rest)
+        else:
+            found = [MISSING] * len(rest)
+        missing = [arguments for arguments, known in zip(rest, found, strict=True) if known is MISSING]
+        if missing and memo is not None and memo.closed:
+            memo.missing = True
+            fresh = iter([FormulaFailed(f"{program.name} was not asked yet")] * len(missing))
+        else:
+            answers = self._call(program, missing)
+            if program.pure:
+                kept = [pair for pair in zip(missing, answers, strict=True) if not isinstance(pair[1], TimedOut)]
+                self.cache.store(program.name, program.signature, kept)
+            fresh = iter(answers)
+        answered = [next(fresh) if known is MISSING else known for known in found]
+        if memo is not None and not memo.closed:
+            for arguments, answer in zip(rest, answered, strict=True):
+                memo.note(program, arguments, answer)
+        told = iter(answered)
+        return [next(told) if known is MISSING else known for known in noted]
+
+    @contextmanager
+    def remembering(self, memo: ProgramMemo) -> Iterator[ProgramMemo]:
+        """Let what this thread asks of programs be noted in a memo; where it is closed, only what is there is told."""
+        memo.begin()
+        before = getattr(self._own, "memo", None)
+        self._own.memo = memo
+        try:
+            yield memo
+        finally:
+            self._own.memo = before
 
     def _call(self, program: Program, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Return the answers of a callable, or why there is none; it has its time limit for all of them together."""
-        answers: list[Any] = []
-        stop = threading.Event()
-        callable_ = program.callable
+        if not asked:
+            return []
+        callable_, limit = program.callable, program.time_limit_seconds
         assert callable_ is not None
         self.calls += len(asked)
+        size = program.batch or 1
+        batches = [range(at, min(at + size, len(asked))) for at in range(0, len(asked), size)]
+        answers: list[Any] = [TimedOut(f"{program.name} took more than {limit:g} seconds")] * len(asked)
+        flight, until, name = Flight(self.foreign), time.monotonic() + limit, f"program {program.name}"
+        waiting = deque(batches)
+        while waiting or len(flight):
+            while waiting and len(flight) < IN_FLIGHT:
+                places = waiting.popleft()
+                given = ([asked[at] for at in places],) if program.batch else asked[places[0]]
+                flight.start(places, name, callable_, given, timeout=limit)
+            places, returned, _ = flight.wait(until)
+            if isinstance(returned, TookTooLong) and time.monotonic() >= until:
+                flight.leave()
+                if all(isinstance(answer, TimedOut) for answer in answers):
+                    self.foreign.breakers.failed(name)
+                break
+            for at, answer in zip(places, _each(program, returned, len(places)), strict=True):
+                answers[at] = answer
+        return answers
 
-        def work() -> None:
-            for arguments in asked:
-                if stop.is_set():
-                    return
-                answers.append(_answer(program, callable_, arguments))
 
-        worker = threading.Thread(target=work, daemon=True, name=f"program {program.name}")
-        worker.start()
-        worker.join(program.time_limit_seconds)
-        stop.set()
-        given = answers[: len(asked)]
-        late = TimedOut(f"{program.name} took more than {program.time_limit_seconds:g} seconds")
-        return given + [late] * (len(asked) - len(given))
+def _each(program: Program, returned: Any, size: int) -> list[Any]:
+    """Return what a call says for each of the arguments that it was given."""
+    if isinstance(returned, TookTooLong | LeftAlone):
+        return [TimedOut(f"{program.name}: {returned}")] * size
+    if isinstance(returned, FormulaFailed):
+        return [returned] * size
+    if isinstance(returned, BaseException):
+        return [FormulaFailed(f"{program.name} raised {type(returned).__name__}: {returned}")] * size
+    if not program.batch:
+        return [returned]
+    if not isinstance(returned, list) or len(returned) != size:
+        return [FormulaFailed(f"{program.name} must answer with a list of {size} results")] * size
+    return returned
+
+
+class ProgramMemo:
+    """What programs said while an event was looked at, so that it is not asked again when the event is matched.
+
+    Impure programs may say something else each time: their answers are told in the order in which they came.
+    """
+
+    def __init__(self) -> None:
+        self.closed = self.missing = False
+        self._programs: dict[int, Program] = {}
+        self._said: dict[tuple[Any, ...], list[Any]] = {}
+        self._told: Counter[tuple[Any, ...]] = Counter()
+
+    @classmethod
+    def joined(cls, memos: Sequence[ProgramMemo], *, closed: bool) -> ProgramMemo:
+        """Return what all of them know."""
+        found = cls()
+        found.closed = closed
+        for memo in memos:
+            found._programs |= memo._programs
+            for key, said in memo._said.items():
+                found._said.setdefault(key, []).extend(said)
+        return found
+
+    def begin(self) -> None:
+        """Tell what is there from the start."""
+        self._told.clear()
+        self.missing = False
+
+    def recall(self, program: Program, arguments: Arguments) -> Result:
+        """Return what the program said, MISSING where it was not asked."""
+        key = (id(program), *map(_typed, arguments))
+        said = self._said.get(key)
+        if said is None:
+            return MISSING
+        if program.pure:
+            return said[0]
+        self._told[key] += 1
+        return said[self._told[key] - 1] if self._told[key] <= len(said) else MISSING
+
+    def note(self, program: Program, arguments: Arguments, answer: Result) -> None:
+        """Take note of what a program said."""
+        self._programs[id(program)] = program  # so that nothing else gets its number
+        self._said.setdefault((id(program), *map(_typed, arguments)), []).append(answer)
+
+
+def _typed(value: Any) -> tuple[str, Any]:
+    return type(value).__name__, value  # 1 is not true
 
 
 class TimedOut(FormulaFailed):
     """A program did not answer in its time."""
-
-
-def _answer(program: Program, callable_: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    try:
-        return callable_(*arguments)
-    except FormulaFailed as error:
-        return error
-    except Exception as error:  # noqa: BLE001 - somebody else's code: its row fails, whatever it raises
-        return FormulaFailed(f"{program.name} raised {type(error).__name__}: {error}")
 
 
 def _returned(function: Function, value: Value) -> Value:

@@ -20,8 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.index.explain import row_predicates
-from tocsin.index.jit import lean_kernel
-from tocsin.index.layout import FALSE_ATOM, Bytes, Section
+from tocsin.index.layout import Section
 from tocsin.language.formula import ConditionFormula
 from tocsin.language.formula_columns import EXACT, ValueColumn, float_bound, integer_bound, is_told_apart_by_value
 from tocsin.language.semantics import predicate_holds
@@ -279,13 +278,7 @@ class TierRows:
         """Return which of the rows are still alive; None where all are."""
         if self.segment.dead == self._dead:
             return None
-        section = self.segment.section
-        holds = np.empty(len(positions), np.bool_)
-        _alive(
-            section(Section.ATOMS), section(Section.STRIPE_ROW), section(Section.STRIPE_DATA),
-            section(Section.STRIPE_WIDTH), self.row[positions], holds,
-        )  # fmt: skip
-        return holds
+        return self.segment.living(self.row[positions])
 
     def _loose(self) -> k.Flags:
         """Return which rows ask something that no interval of codes says."""
@@ -346,21 +339,3 @@ class TierRows:
         self.asked = k.RowPredicates(offset, column[moved], kind[moved], low[moved], high[moved], *sets)
         self.row = self.row[order]
         self._hulls = {}
-
-
-@lean_kernel
-def _alive(
-    atoms: npt.NDArray[np.uint16], stripe_row: k.Int32s, stripe_data: k.Int32s, stripe_width: Bytes,
-    rows: k.Int32s, alive: k.Flags,
-) -> None:  # fmt: skip
-    """alive[i] = whether the last atom of row rows[i] is not FALSE."""
-    for i in range(len(rows)):
-        low, high = 0, len(stripe_width)
-        while high - low > 1:
-            middle = (low + high) >> 1
-            if stripe_row[middle] <= rows[i]:
-                low = middle
-            else:
-                high = middle
-        last = np.int64(stripe_data[low]) + np.int64(rows[i] - stripe_row[low] + 1) * np.int64(stripe_width[low]) - 1
-        alive[i] = atoms[last] != FALSE_ATOM

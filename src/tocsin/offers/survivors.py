@@ -42,6 +42,7 @@ from tocsin.language.syntax import (
     OperatorCall,
     Or,
     Predicate,
+    ScopeCondition,
 )
 from tocsin.offers import scan_kernel as k
 from tocsin.offers.computing import CodedPairs, CodedValues, Computing, Kept, Known, compute, given_of
@@ -123,6 +124,8 @@ class _Shaping:
             case Comparison(left, op, right):
                 return Comparison(self.value(left), op, self.value(right), domain=node.domain)
             case Predicate(name) if name not in self.others:
+                raise _NoShape
+            case ScopeCondition():
                 raise _NoShape
             case OperatorCall(_, arguments, function=function):
                 assert function is not None

@@ -144,7 +144,7 @@ def _bound_argument(operator: Operator, entry: Parameter, argument: object, span
         return argument
     assert isinstance(argument, Constant), "language.bind folds other arguments"
     try:
-        return replace(argument, value=entry.domain.admit(argument.value))
+        return replace(argument, value=entry.domain.admit(argument.value))  # type: ignore[arg-type]
     except BadValue as error:
         message = f"{entry.name} of {operator.name}: {error}. It is {operator.signature}"
         raise BindError(message, span=argument.span or span) from None

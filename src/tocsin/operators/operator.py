@@ -26,7 +26,7 @@ from tocsin.errors import BadDefinition
 from tocsin.language.formula import BOOLEAN, DECIMAL, FLOAT, INT, POINT, TEXT, TIME
 from tocsin.schema import Domain, Event, Point, Value
 
-Runs = Literal["here", "thread", "process"]
+Runs = Literal["auto", "here", "thread", "process"]
 Row = tuple[Value, ...]
 
 _DOMAINS: dict[Any, Domain] = {
@@ -69,7 +69,11 @@ class Operator:
     `cost` is what one evaluation takes, in seconds, for schedules to begin with. After `timeout` seconds an evaluation
     counts as failed. A `pure` operator answers the same whenever it is asked about the same event, and changes
     nothing: only these may be evaluated ahead of need, in batches, and on Spark, which may run a task again. `reads`
-    are the attributes of the event that it needs, with the kind of domain where it matters: "location:point".
+    are the attributes of the event that it needs, with the kind of domain where it matters: "location:point". One that
+    `remembers` depends on nothing else but its arguments, so that what it said holds for other events.
+
+    It `runs` in a thread or a process, or here, in whichever thread needs it; "auto" is here until it turns out to take
+    milliseconds, and beside others then. A coroutine function runs in an event loop.
     """
 
     name: str
@@ -78,8 +82,9 @@ class Operator:
     cost: float = 0.001
     timeout: float | None = None
     pure: bool = True
-    runs: Runs = "here"
+    runs: Runs = "auto"
     reads: tuple[str, ...] = ()
+    remembers: bool = False
     check: Callable[..., None] | None = field(default=None, compare=False)  # of the inputs, raises BadArgument
     evaluate_batch: Callable[..., Sequence[Any]] | None = field(default=None, compare=False)
     help: str = ""
@@ -104,6 +109,7 @@ class Operator:
             "timeout_seconds": self.timeout,
             "pure": self.pure,
             "runs": self.runs,
+            "remembers": self.remembers,
             "batches": self.evaluate_batch is not None,
             "help": self.help,
         }
@@ -126,6 +132,7 @@ def operator(
     pure: bool = True,
     runs: Runs | None = None,
     reads: Sequence[str] = (),
+    remembers: bool = False,
     outputs: Mapping[str, Any] | None = None,
     check: Callable[..., None] | None = None,
     evaluate_batch: Callable[..., Sequence[Any]] | None = None,
@@ -142,6 +149,7 @@ def operator(
     pure: bool = True,
     runs: Runs | None = None,
     reads: Sequence[str] = (),
+    remembers: bool = False,
     outputs: Mapping[str, Any] | None = None,
     check: Callable[..., None] | None = None,
     evaluate_batch: Callable[..., Sequence[Any]] | None = None,
@@ -160,6 +168,8 @@ def operator(
             raise BadDefinition(
                 f"operator {where}: to run in a process, its function must stand at the top of a module"
             )
+        if remembers and not pure:
+            raise BadDefinition(f"operator {where}: only what a pure one said can be remembered")
         if evaluate_batch is not None and not pure:
             raise BadDefinition(f"operator {where}: batches run ahead of need, so it must be pure to offer them")
         return Operator(
@@ -169,8 +179,9 @@ def operator(
             cost=cost,
             timeout=timeout,
             pure=pure,
-            runs=runs or ("here" if timeout is None else "thread"),
+            runs=runs or ("auto" if timeout is None else "thread"),
             reads=tuple(reads),
+            remembers=remembers,
             check=check,
             evaluate_batch=evaluate_batch,
             help=inspect.getdoc(function) or "",

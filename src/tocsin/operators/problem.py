@@ -21,10 +21,10 @@ Predicates with the same inputs share one call of the operator: count(?n) and co
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -178,11 +178,29 @@ class Schedule(Protocol):
         """
 
 
+Steps = Generator[int, tuple[int, bool] | None, Bools]
+"""Yields a predicate to be evaluated, or -1 for none at the moment; is sent an answer, or None where there is room for more."""
+
+
+@runtime_checkable
+class ParallelSchedule(Schedule, Protocol):
+    """A schedule that can have several evaluations in flight."""
+
+    def steps(self, problem: SchedulingProblem) -> Steps:
+        """Return what to evaluate, step by step; what it returns in the end is what `run` does."""
+
+
 # EventEvaluation.
 
 
+NOT_ASKED = "the operator was not asked yet"
+
+
 class EventEvaluation:
-    """What is known of the predicates of one event."""
+    """What is known of the predicates of one event.
+
+    Where it is `closed`, nothing is asked any more: what is not known fails, and `missing` says so.
+    """
 
     def __init__(
         self, event: Event, patterns: list[CallPattern], runner: Runner, statistics: PredicateStatistics
@@ -192,6 +210,12 @@ class EventEvaluation:
         self._solutions: dict[int, tuple[Row, ...] | None] = {}
         self.failures: dict[int, str] = {}  # predicates whose operator failed, and why
         self._outcomes: dict[tuple[object, ...], CallResult] = {}
+        self.closed = self.missing = False
+
+    def reopen(self, *, closed: bool) -> None:
+        """Let operators be asked from now on, or not any more."""
+        self.closed, self.missing = closed, False
+        self.failures = {number: why for number, why in self.failures.items() if why != NOT_ASKED}
 
     def evaluate(self, predicate: int) -> bool:
         """Return whether the predicate has solutions."""
@@ -204,6 +228,10 @@ class EventEvaluation:
             pattern = self.patterns[predicate]
             key = pattern.input_key
             if key not in self._outcomes:
+                if self.closed:
+                    self.missing = True
+                    self.failures[predicate] = NOT_ASKED
+                    return None
                 self._outcomes[key] = self.runner.run(pattern, self.event)
             self._know(predicate, self._outcomes[key], time.perf_counter() - started)
         return self._solutions[predicate]

@@ -16,8 +16,8 @@ GrowingArray: a NumPy array that only grows at its end, so that what was seen of
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -32,14 +32,18 @@ from tocsin.language.semantics import Situation, Solutions, satisfying
 from tocsin.language.sides import sides_of, variables_of
 from tocsin.language.syntax import And, Constant, Node, Not, OperatorCall, Variable
 from tocsin.operators.calls import CallPattern, StoredCalls, unify
+from tocsin.operators.foreign import Flight
 from tocsin.operators.operator import Operator, Parameter, Row
 from tocsin.operators.problem import (
+    Bools,
     EventEvaluation,
     Float64s,
     Int32s,
+    ParallelSchedule,
     PredicateStatistics,
     Schedule,
     SchedulingProblem,
+    Steps,
     Workload,
 )
 from tocsin.operators.registry import Registry
@@ -47,6 +51,9 @@ from tocsin.operators.runner import CallResult, Runner
 from tocsin.schema import Domain, Event, Schema, Value, ViewAttribute
 
 T = TypeVar("T", bound=np.generic)
+OF_EVENT = 16  # calls in flight for one event
+MOST_IN_FLIGHT = 64  # for the events of a batch
+NONE = -1  # a schedule has nothing to evaluate at the moment
 
 
 class GrowingArray(Generic[T]):
@@ -258,36 +265,40 @@ class OperatorQuestions:
     def decide(self, asked: Sequence[tuple[EventEvaluation, Sequence[str]]]) -> list[dict[str, bool]]:
         """Return, for each event, which of its conditions have members that all hold or fail.
 
-        Operators that offer batches are asked about all events that may need the answer, at the first need.
+        Operators that offer batches are asked about all events that may need the answer, at the first need. Those that take
+        long are in flight together, of all events.
         """
         with self.lock:
             wanted = [(each, {text: self.condition(text) for text in texts}) for each, texts in asked]
             workload = self._current()
             batch = _Batch(wanted) if len(wanted) > 1 else None
-            return [self._members_hold(each, conditions, workload, batch) for each, conditions in wanted]
+            runs = [_EventRun(self, each, conditions, workload, batch) for each, conditions in wanted]
+            beside = [run for run in runs if run.takes_long()] if isinstance(self.schedule, ParallelSchedule) else []
+            if beside:
+                self._run_beside(beside)
+            return [run.left() for run in runs]
 
-    def _members_hold(
-        self,
-        evaluation: EventEvaluation,
-        conditions: dict[str, OperatorCondition],
-        workload: Workload,
-        batch: _Batch | None,
-    ) -> dict[str, bool]:
-        evaluation.statistics = self.predicates.grown_statistics()
-        known = len(evaluation.evaluated)
-        numbers = {each.conjunction for each in conditions.values() if each.conjunction >= 0}
-        candidates: Int32s = np.array(sorted(numbers), np.int32)
-        held: set[int] = set()
-        if len(candidates):
-            evaluate = evaluation.evaluate if batch is None else partial(batch.evaluate, evaluation)
-            run = self.schedule.run(SchedulingProblem(workload, candidates, evaluation.statistics), evaluate)
-            held = set(candidates[run].tolist())
-        self.evaluations += len(evaluation.evaluated) - known
-        failed = evaluation.failures.keys()
-        return {
-            text: each.conjunction < 0 or each.conjunction in held or not failed.isdisjoint(each.predicates)
-            for text, each in conditions.items()
-        }
+    def _run_beside(self, runs: Sequence[_EventRun]) -> None:
+        """Let operators run for several events, many calls in flight. To be called with the lock, which is let go meanwhile."""
+        flight = Flight(self.registry.runner.calls)
+        hungry = deque(runs)
+        try:
+            while True:
+                while hungry and len(flight) < MOST_IN_FLIGHT:
+                    if not hungry[0].start(flight):
+                        hungry.popleft()
+                if all(run.is_over for run in runs):
+                    return  # whatever is still in flight is not needed any more
+                self.lock.release()
+                try:
+                    (run, key), returned, seconds = flight.wait()
+                finally:
+                    self.lock.acquire()
+                run.learn(key, returned, seconds, flight)
+                if run not in hungry:
+                    hungry.append(run)
+        finally:
+            flight.leave()
 
     def answer(
         self, expression: str, evaluation: EventEvaluation, values: Mapping[str, tuple[Value, ...]],
@@ -392,6 +403,114 @@ def _missing(call: OperatorCall, reason: str) -> Operator:
     return Operator(call.name, fail, parameters)
 
 
+class _EventRun:
+    """One event on its way through a schedule."""
+
+    def __init__(
+        self, asked: OperatorQuestions, evaluation: EventEvaluation, conditions: dict[str, OperatorCondition],
+        workload: Workload, batch: _Batch | None,
+    ) -> None:  # fmt: skip
+        self._asked, self.evaluation, self._conditions, self._batch = asked, evaluation, conditions, batch
+        evaluation.statistics = asked.predicates.grown_statistics()
+        numbers = {each.conjunction for each in conditions.values() if each.conjunction >= 0}
+        candidates: Int32s = np.array(sorted(numbers), np.int32)
+        self._problem = SchedulingProblem(workload, candidates, evaluation.statistics)
+        self._known = len(evaluation.evaluated)
+        self._steps: Steps | None = None
+        self._waiting: dict[tuple[object, ...], list[int]] = {}  # predicates in flight, by the inputs that they share
+        self._held: Bools | None = None
+
+    def takes_long(self) -> bool:
+        """Return whether some operator that may be asked is worth running beside others."""
+        evaluation, runner = self.evaluation, self._asked.registry.runner
+        if evaluation.closed or not len(self._problem.candidates):
+            return False
+        numbers = {predicate for each in self._conditions.values() for predicate in each.predicates}
+        operators = {id(each): each for each in (evaluation.patterns[number].operator for number in numbers)}
+        return any(map(runner.runs_beside, operators.values()))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all is decided."""
+        return self._held is not None
+
+    def start(self, flight: Flight) -> bool:
+        """Start one more call; return False where there is nothing to start at the moment."""
+        if self._held is not None or len(self._waiting) >= OF_EVENT:
+            return False
+        if self._steps is None:
+            schedule = self._asked.schedule
+            assert isinstance(schedule, ParallelSchedule)
+            self._steps = schedule.steps(self._problem)
+        return self._go_on(None, flight)
+
+    def learn(self, key: tuple[object, ...], returned: object, seconds: float, flight: Flight) -> None:
+        """Take what came of a call, for all that it answers."""
+        predicates = self._waiting.pop(key)
+        evaluation = self.evaluation
+        outcome = self._asked.registry.runner.finish(
+            evaluation.patterns[predicates[0]], evaluation.event, returned, seconds
+        )
+        for predicate in predicates:
+            evaluation.learn(predicate, outcome, seconds)
+            if self._held is None:
+                self._go_on((predicate, evaluation.evaluate(predicate)), flight)
+
+    def _go_on(self, answer: tuple[int, bool] | None, flight: Flight) -> bool:
+        """Let the schedule say what is next, and start it; what is known, or quick, is answered at once."""
+        assert self._steps is not None
+        try:
+            predicate = self._steps.send(answer)
+            while predicate != NONE:
+                if self._is_started(predicate, flight):
+                    return True
+                predicate = self._steps.send((predicate, self._evaluate(predicate)))
+        except StopIteration as stop:
+            self._held = stop.value
+        return False
+
+    def _is_started(self, predicate: int, flight: Flight) -> bool:
+        """Start a call, or wait for one with the same inputs; return False where it is to be evaluated here."""
+        evaluation, runner = self.evaluation, self._asked.registry.runner
+        pattern = evaluation.patterns[predicate]
+        if evaluation.knows(predicate) or not runner.runs_beside(pattern.operator):
+            return False
+        if self._batch is not None and self._batch.is_for_many(predicate):
+            return False
+        known = runner.recall(pattern, evaluation.event)
+        if known is not None:
+            evaluation.learn(predicate, known, 0.0)
+            return False
+        key = pattern.input_key
+        if key in self._waiting:
+            self._waiting[key].append(predicate)
+        else:
+            self._waiting[key] = [predicate]
+            runner.start(flight, (self, key), pattern, evaluation.event)
+        return True
+
+    def _evaluate(self, predicate: int) -> bool:
+        return (
+            self.evaluation.evaluate(predicate)
+            if self._batch is None
+            else self._batch.evaluate(self.evaluation, predicate)
+        )
+
+    def left(self) -> dict[str, bool]:
+        """Return which conditions have members that all hold or fail."""
+        asked, candidates = self._asked, self._problem.candidates
+        held = self._held
+        if held is None and len(candidates):
+            held = asked.schedule.run(self._problem, self._evaluate)
+        holding = set() if held is None else set(candidates[held].tolist())
+        asked.evaluations += len(self.evaluation.evaluated) - self._known
+        failed = self.evaluation.failures.keys()
+        return {
+            text: each.conjunction < 0 or each.conjunction in holding or not failed.isdisjoint(each.predicates)
+            for text, each in self._conditions.items()
+        }
+
+
 class _Batch:
     """Several events whose operators are asked together where they offer it."""
 
@@ -402,6 +521,10 @@ class _Batch:
             for predicate in needed:
                 if evaluation.patterns[predicate].operator.evaluate_batch is not None:
                     self._needing.setdefault(predicate, []).append(evaluation)
+
+    def is_for_many(self, predicate: int) -> bool:
+        """Return whether the operator is asked about several events at once."""
+        return len(self._needing.get(predicate, ())) > 1
 
     def evaluate(self, evaluation: EventEvaluation, predicate: int) -> bool:
         """Return whether the predicate is true of an event."""

@@ -1,28 +1,31 @@
-"""Runner: calls operators, here, in threads or in processes, and turns what comes of it into an CallResult.
+"""Runner: calls operators, here or beside (foreign.py), and turns what comes of it into a CallResult.
 
 The rule for failures: an operator that raises, takes longer than its time-out, or returns what its declaration does not
 allow, has no answer for that event. The predicate does not hold then, and neither does its negation; the failure is
 counted, and the last reason of each operator is kept. Nothing else of the event is affected.
+
+What an operator that depends on nothing but what it `reads` has said is remembered, and not asked again.
 """
 
 from __future__ import annotations
 
+import inspect
 import threading
 import time
-from collections.abc import Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeout
-from concurrent.futures.process import BrokenProcessPool
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from queue import SimpleQueue
 from typing import Any
 
-from tocsin.errors import BadValue, shown
+from tocsin.errors import shown
 from tocsin.operators.calls import CallPattern, Slot
+from tocsin.operators.foreign import Flight, ForeignCalls, LeftAlone, TookTooLong
 from tocsin.operators.operator import Operator, Row
 from tocsin.schema import Event, Value
 
 MAX_ROWS = 1_000  # bindings of one call; more is a failure, since they are joined with those of other calls
+REMEMBERED = 10_000  # results across events
+COSTLY_SECONDS = 0.002  # from which on it pays to run an operator beside others
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class Counts:
     seconds: float = 0.0
     failures: int = 0
     timeouts: int = 0  # those of the failures that took too long
+    left_alone: int = 0  # those of the failures for which it was not called: its circuit was open
+    remembered: int = 0  # answers without a call
     last_failure: str | None = None
 
 
@@ -50,22 +55,19 @@ class Runner:
     """Calls operators; close it to let its threads and processes go."""
 
     counts: dict[str, Counts] = field(default_factory=dict)
-    _processes: ProcessPoolExecutor | None = None
-    _own: threading.local = field(default_factory=threading.local)  # the worker of each thread that calls
-    _workers: list[_Worker] = field(default_factory=list)
+    calls: ForeignCalls = field(default_factory=ForeignCalls)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _remembered: OrderedDict[Hashable, CallResult] = field(default_factory=OrderedDict)
 
     def run(self, pattern: CallPattern, event: Event) -> CallResult:
         """Return what the operator finds for the event."""
+        known = self.recall(pattern, event)
+        if known is not None:
+            return known
         operator = pattern.operator
         started = time.perf_counter()
-        try:
-            returned = self._call(operator, operator.function, (event, *pattern.inputs), operator.timeout)
-            outcome = CallResult(rows_of(pattern, returned))
-        except Exception as error:  # noqa: BLE001 - whatever foreign code raises is its failure, counted and told
-            outcome = CallResult(failure=_reason(operator, error))
-        self._count(operator, [outcome], time.perf_counter() - started)
-        return outcome
+        returned = self._call(operator, operator.function, (event, *pattern.inputs), operator.timeout)
+        return self.finish(pattern, event, returned, time.perf_counter() - started)
 
     def run_batch(self, pattern: CallPattern, events: Sequence[Event]) -> list[CallResult]:
         """Return what the operator finds for each event, asked about all of them at once."""
@@ -73,24 +75,65 @@ class Runner:
         assert operator.evaluate_batch is not None
         started = time.perf_counter()
         limit = None if operator.timeout is None else operator.timeout * len(events)
-        try:
-            returned = self._call(operator, operator.evaluate_batch, (list(events), *pattern.inputs), limit)
-            if len(returned) != len(events):
-                raise ValueError(f"evaluate_batch returned {len(returned)} results for {len(events)} events")
-            outcomes = [self._judged(pattern, each) for each in returned]
-        except Exception as error:  # noqa: BLE001 - as above
-            outcomes = [CallResult(failure=_reason(operator, error))] * len(events)
-        self._count(operator, outcomes, time.perf_counter() - started, batch=True)
+        returned = self._call(operator, operator.evaluate_batch, (list(events), *pattern.inputs), limit)
+        if not isinstance(returned, BaseException) and len(returned) != len(events):
+            returned = ValueError(f"evaluate_batch returned {len(returned)} results for {len(events)} events")
+        if isinstance(returned, BaseException):
+            outcomes = [CallResult(failure=_reason(operator, returned))] * len(events)
+        else:
+            outcomes = [_judged(pattern, each) for each in returned]
+        self._count(operator, outcomes, returned, time.perf_counter() - started, batch=True)
         return outcomes
+
+    # --- beside -------------------------------------------------------------------------------------------------------
+
+    def runs_beside(self, operator: Operator) -> bool:
+        """Return whether calls of the operator are worth running beside others: by what it says, or by what they took."""
+        if operator.runs in ("thread", "process") or inspect.iscoroutinefunction(operator.function):
+            return True
+        if operator.runs == "here":
+            return False
+        counts = self.counts.get(operator.name) or Counts()
+        return (operator.cost + counts.seconds) / (1 + counts.calls) > COSTLY_SECONDS
+
+    def start(self, flight: Flight, key: object, pattern: CallPattern, event: Event) -> None:
+        """Start a call; `finish` makes a result of what the flight says about it."""
+        operator = pattern.operator
+        flight.start(
+            key, operator.name, operator.function, (event, *pattern.inputs),
+            timeout=operator.timeout, process=operator.runs == "process",
+        )  # fmt: skip
+
+    def finish(self, pattern: CallPattern, event: Event, returned: object, seconds: float) -> CallResult:
+        """Return what a call comes to, which has returned or ended with an exception; it is counted, maybe remembered."""
+        operator = pattern.operator
+        if isinstance(returned, BaseException):
+            outcome = CallResult(failure=_reason(operator, returned))
+        else:
+            outcome = _judged(pattern, returned)
+        self._count(operator, [outcome], returned, seconds)
+        if operator.remembers and not isinstance(returned, TookTooLong | LeftAlone | OSError):
+            with self._lock:
+                self._remembered[_memory_key(pattern, event)] = outcome
+                if len(self._remembered) > REMEMBERED:
+                    self._remembered.popitem(last=False)
+        return outcome
+
+    def recall(self, pattern: CallPattern, event: Event) -> CallResult | None:
+        """Return what the operator said about the same before, None where it is to be asked."""
+        if not pattern.operator.remembers:
+            return None
+        key = _memory_key(pattern, event)
+        with self._lock:
+            found = self._remembered.get(key)
+            if found is not None:
+                self._remembered.move_to_end(key)
+                self.counts.setdefault(pattern.operator.name, Counts()).remembered += 1
+        return found
 
     def close(self) -> None:
         """Let threads and processes go; threads that hang are left behind, and end with the process."""
-        with self._lock:
-            workers, self._workers = self._workers, []
-        for worker in workers:
-            worker.dismiss()
-        self._own = threading.local()
-        self._drop_processes()
+        self.calls.close()
 
     def __getstate__(self) -> dict[str, object]:
         """Pools stay behind: a copy in a Spark worker makes its own."""
@@ -102,130 +145,56 @@ class Runner:
     # --- calling ------------------------------------------------------------------------------------------------------
 
     def _call(self, operator: Operator, function: Any, arguments: tuple[Any, ...], limit: float | None) -> Any:
-        if operator.runs == "here":
-            return function(*arguments)
-        if operator.runs == "process":
-            function = _Reference(function.__module__, function.__qualname__)
-        submit = self._process_pool().submit if operator.runs == "process" else self._worker().submit
-        future: Future[Any] = submit(function, *arguments)
-        try:
-            return future.result(limit)
-        except FutureTimeout:
-            if not future.done():
-                self._leave_behind(operator)
-                raise _TookTooLong(limit) from None
-            raise
-        except BrokenProcessPool:
-            self._drop_processes()
-            raise
+        """Return what a function returns, or the exception that it ends with."""
+        if operator.runs in ("here", "auto") and not inspect.iscoroutinefunction(function):
+            try:
+                return function(*arguments)
+            except Exception as error:  # noqa: BLE001 - whatever foreign code raises is its failure, counted and told
+                return error
+        flight = Flight(self.calls)
+        flight.start(None, operator.name, function, arguments, timeout=limit, process=operator.runs == "process")
+        return flight.wait()[1]
 
-    def _worker(self) -> _Worker:
-        """Return the thread that runs operators for this one."""
-        if getattr(self._own, "worker", None) is None:
-            worker = self._own.worker = _Worker()
-            with self._lock:
-                self._workers.append(worker)
-        found: _Worker = self._own.worker
-        return found
-
-    def _process_pool(self) -> ProcessPoolExecutor:
-        with self._lock:
-            if self._processes is None:
-                from multiprocessing import get_context
-
-                self._processes = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
-            return self._processes
-
-    def _leave_behind(self, operator: Operator) -> None:
-        """Make sure that what hangs does not keep later calls waiting: a process ends, a thread goes on by itself."""
-        if operator.runs == "process":
-            self._drop_processes()
-            return
-        worker, self._own.worker = self._own.worker, None
-        worker.dismiss()
-        with self._lock:
-            self._workers.remove(worker)
-
-    def _drop_processes(self) -> None:
-        with self._lock:
-            pool, self._processes = self._processes, None
-        if pool is not None:
-            workers = list((getattr(pool, "_processes", None) or {}).values())
-            pool.shutdown(wait=False, cancel_futures=True)
-            for worker in workers:
-                worker.terminate()
-
-    def _judged(self, pattern: CallPattern, returned: object) -> CallResult:
-        try:
-            return CallResult(rows_of(pattern, returned))
-        except (BadValue, TypeError, ValueError) as error:
-            return CallResult(failure=_reason(pattern.operator, error))
-
-    def _count(self, operator: Operator, outcomes: list[CallResult], seconds: float, *, batch: bool = False) -> None:
+    def _count(
+        self, operator: Operator, outcomes: list[CallResult], returned: object, seconds: float, *, batch: bool = False
+    ) -> None:
         with self._lock:
             counts = self.counts.setdefault(operator.name, Counts())
-            counts.calls += len(outcomes)
-            counts.batches += batch
-            counts.seconds += seconds
+            if isinstance(returned, LeftAlone):
+                counts.left_alone += len(outcomes)
+            else:
+                counts.calls += len(outcomes)
+                counts.batches += batch
+                counts.seconds += seconds
             for outcome in outcomes:
                 if outcome.failure is not None:
                     counts.failures += 1
-                    counts.timeouts += outcome.failure.startswith(_LATE)
+                    counts.timeouts += isinstance(returned, TookTooLong)
                     counts.last_failure = outcome.failure
 
 
-class _Worker:
-    """A thread that does one thing after the other. It ends with the process even while it hangs."""
-
-    def __init__(self) -> None:
-        self._waiting: SimpleQueue[tuple[Future[Any], Any, tuple[Any, ...]] | None] = SimpleQueue()
-        threading.Thread(target=self._work, name="operator", daemon=True).start()
-
-    def submit(self, function: Any, *arguments: Any) -> Future[Any]:
-        """Return the future of calling the function."""
-        future: Future[Any] = Future()
-        self._waiting.put((future, function, arguments))
-        return future
-
-    def dismiss(self) -> None:
-        """Let the thread end after what it does now."""
-        self._waiting.put(None)
-
-    def _work(self) -> None:
-        while (given := self._waiting.get()) is not None:
-            future, function, arguments = given
-            try:
-                future.set_result(function(*arguments))
-            except BaseException as error:  # noqa: BLE001 - it is raised again where the result is asked for
-                future.set_exception(error)
+def _memory_key(pattern: CallPattern, event: Event) -> Hashable:
+    read = tuple(event.values.get(entry.partition(":")[0]) for entry in pattern.operator.reads)
+    return (
+        pattern.operator,
+        pattern.arguments,
+        tuple(None if each is None else tuple(map(_typed, each)) for each in read),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _Reference:
-    """A function by name, for another process: under its name, a module has the operator that it became."""
-
-    module: str
-    name: str
-
-    def __call__(self, *arguments: object) -> object:
-        import importlib
-
-        found: Any = importlib.import_module(self.module)
-        for part in self.name.split("."):
-            found = getattr(found, part)
-        return found(*arguments)
+def _typed(value: Value) -> tuple[str, Value]:
+    return type(value).__name__, value  # 1 is not true
 
 
-_LATE = "took longer than"
+def _judged(pattern: CallPattern, returned: object) -> CallResult:
+    try:
+        return CallResult(rows_of(pattern, returned))
+    except Exception as error:  # noqa: BLE001 - what it returns is foreign code, too: iterators
+        return CallResult(failure=_reason(pattern.operator, error))
 
 
-class _TookTooLong(Exception):
-    def __init__(self, limit: float | None) -> None:
-        super().__init__(f"{_LATE} {limit:g} s")
-
-
-def _reason(operator: Operator, error: Exception) -> str:
-    if isinstance(error, _TookTooLong):
+def _reason(operator: Operator, error: BaseException) -> str:
+    if isinstance(error, TookTooLong | LeftAlone):
         return str(error)
     return f"{operator.name} raised {type(error).__name__}: {error}"[:300]
 

@@ -1,8 +1,9 @@
 """Admission of a batch: rows of any columns -> events in canonical columns, and the reasons of those that are none.
 
 Two ways, with one meaning. The columnar way checks whole columns (column_checks.py) and gives canonical columns, ready
-for the engine. Rows that it cannot decide (a text where a number belongs, a decimal, JSON, an unknown attribute, ...)
-become raw events, and are admitted one by one by the schema, which is the definition, and which tells the reasons.
+for the engine; JSON and maps become columns first (json_columns.py). Rows that it cannot decide (a text where a number
+belongs, an unknown attribute, ...) become raw events, and are admitted one by one by the schema, which is the definition,
+and which tells the reasons.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from tocsin.errors import EventRejected, Violation
 from tocsin.language.offer import is_offer
 from tocsin.pipeline.column_checks import fit
+from tocsin.pipeline.json_columns import BROKEN, MAX_NESTED, map_columns, read_all, values_of
 from tocsin.pipeline.plan import Layout
 from tocsin.schema import EVENT_TYPE, Event, Schema, ViewAttribute
 from tocsin.schema.arrow import arrow_type
@@ -120,30 +122,47 @@ class Admission:
     events: dict[int, Event] = field(default_factory=dict)
     rejected: dict[int, EventRejected] = field(default_factory=dict)
 
+    def of_rows(self, rows: Rows) -> Admission:
+        """Return the same of a batch of which these rows were admitted."""
+        numbers = rows.tolist()
+        events = {numbers[at]: event for at, event in self.events.items()}
+        rejected = {numbers[at]: error for at, error in self.rejected.items()}
+        return Admission(rows[self.rows], self.columns, events, rejected)
+
 
 Analyse = Callable[[Mapping[str, Any]], Event]  # raises EventRejected
 
 
-def admit_batch(batch: pa.RecordBatch, schema: Schema, layout: Layout, analyse: Analyse | None = None) -> Admission:
-    """Return the batch's events, and why the others are none; without `analyse` there are no offers."""
+def admit_batch(
+    batch: pa.RecordBatch,
+    schema: Schema,
+    layout: Layout,
+    analyse: Analyse | None = None,
+    *,
+    read: Analyse | None = None,
+) -> Admission:
+    """Return the batch's events, and why the others are none; without `analyse` there are no offers.
+
+    `read` admits one raw event, where that is not the schema.
+    """
     columns = _Columns(batch, schema, layout)
     rows = np.flatnonzero(columns.fits)
     admission = Admission(rows, columns.canonical(rows))
     slow = np.flatnonzero(~columns.fits)
     if len(slow):
-        _admit_slowly(batch.take(_indices(slow)), slow, schema, layout, admission, analyse)
+        _admit_slowly(batch.take(pa_indices(slow)), slow, layout, admission, analyse, read or schema.admit)
     return admission
 
 
 def _admit_slowly(
-    part: pa.RecordBatch, rows: Rows, schema: Schema, layout: Layout, admission: Admission, analyse: Analyse | None
+    part: pa.RecordBatch, rows: Rows, layout: Layout, admission: Admission, analyse: Analyse | None, read: Analyse
 ) -> None:
     for row, raw in zip(rows.tolist(), raw_rows(part, layout), strict=True):
         try:
             if isinstance(raw, EventRejected):
                 raise raw
             offered = analyse is not None and is_offer(raw)
-            admission.events[row] = analyse(raw) if analyse is not None and offered else schema.admit(raw)
+            admission.events[row] = analyse(raw) if analyse is not None and offered else read(raw)
         except EventRejected as error:
             admission.rejected[row] = error
 
@@ -157,11 +176,11 @@ class _Columns:
         self._canonical: dict[str, pa.Array] = {}
         self._bound: dict[str, Mask] = {}
         self.fits: Mask = np.ones(self._size, np.bool_)
+        self._unknown: Mask = np.zeros(self._size, np.bool_)  # rows that bind what no attribute is
         if layout.whole is not None:
-            self.fits[:] = False
-            return
-        for name in layout.json:  # JSON within a row is read the slow way
-            self.fits &= ~_valid(batch.column(name))
+            self._take_documents(batch.column(layout.whole).to_pylist())
+        for name in layout.json:
+            self._take_embedded(name, batch.column(name).to_pylist())
         for name in layout.plain:
             self._take(name, batch.column(name))
         self._check_types()
@@ -175,7 +194,7 @@ class _Columns:
             return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
         columns = [self._canonical[name] for name in names]
         if len(rows) < self._size:
-            columns = [column.take(_indices(rows)) for column in columns]
+            columns = [column.take(pa_indices(rows)) for column in columns]
         return pa.RecordBatch.from_arrays(columns, names=names)
 
     # --- one column ---------------------------------------------------------------------------------------------------
@@ -184,6 +203,12 @@ class _Columns:
         import pyarrow as pa
 
         known = name == EVENT_TYPE or name in self._schema.attributes
+        if name in self._schema.object_attributes:  # elements are made one by one
+            self.fits &= ~_valid(values)
+            return
+        if pa.types.is_map(values.type):
+            self._take_map(name, values)
+            return
         if pa.types.is_struct(values.type) and not (known and name in self._schema.point_attributes):
             self._take_struct(name, values)
             return
@@ -191,7 +216,10 @@ class _Columns:
         # A name may come twice, as `a.b` and within the struct `a`: then the slow way adds up the values.
         found = None if entry is None or name in self._canonical else _fit_column(values, entry)
         if found is None:
-            self.fits &= ~_valid(values)
+            if known:
+                self.fits &= ~_valid(values)
+            else:
+                self._unknown |= _valid(values)
             return
         canonical, fits = found
         self.fits &= fits
@@ -203,6 +231,46 @@ class _Columns:
 
         for at in range(values.type.num_fields):
             self._take(f"{name}.{values.type.field(at).name}", compute.struct_field(values, [at]))
+
+    def _take_map(self, name: str, values: pa.Array) -> None:
+        columns = map_columns(values)
+        if columns is None or name in self._schema.point_attributes:
+            self.fits &= ~_valid(values)
+            return
+        for key, column in columns:
+            self._take(f"{name}.{key}", column)
+
+    # --- JSON ---------------------------------------------------------------------------------------------------------
+
+    def _take_documents(self, texts: list[Any]) -> None:
+        """Take whole events; offers, and what is no object, are left to the slow way."""
+        documents = read_all(texts, MAX_BYTES)
+        good = np.fromiter((type(each) is dict and type(each.get("event")) is not dict for each in documents), np.bool_)
+        self.fits &= good
+        kept = documents if good.all() else [each if fits else {} for each, fits in zip(documents, good, strict=True)]
+        self._take_objects("", kept)
+
+    def _take_embedded(self, name: str, texts: list[Any]) -> None:
+        documents = read_all(texts, MAX_BYTES)
+        self.fits &= np.fromiter((each is not BROKEN for each in documents), np.bool_)
+        self._take_values(name, [None if each is BROKEN else each for each in documents])
+
+    def _take_objects(self, prefix: str, objects: list[Any]) -> None:
+        for key in sorted(set().union(*objects)):
+            self._take_values(prefix + key, [each.get(key) for each in objects])
+
+    def _take_values(self, name: str, values: list[Any]) -> None:
+        """Take what documents have under a name: objects by their names, values as columns; odd ones the slow way."""
+        found = values_of(values, is_point=name in self._schema.point_attributes)
+        self.fits &= ~found.odd
+        if found.column is not None:
+            self._take(name, found.column)
+        if found.objects is None:
+            return
+        if name.count(".") >= MAX_NESTED:
+            self.fits &= np.fromiter((not each for each in found.objects), np.bool_)
+            return
+        self._take_objects(f"{name}.", found.objects)
 
     # --- what an event's types say ------------------------------------------------------------------------------------
 
@@ -233,7 +301,7 @@ class _Columns:
 
     def _obeys(self, event_type: str) -> Mask:
         view = self._schema.view([event_type])
-        obeys = np.ones(self._size, np.bool_)
+        obeys = np.ones(self._size, np.bool_) if view.is_open else ~self._unknown
         for name in view.mandatory:
             obeys &= self._bound.get(name, np.zeros(self._size, np.bool_))
         for name, bound in self._bound.items():
@@ -324,7 +392,8 @@ def _mask(values: Any) -> Mask:
     return mask
 
 
-def _indices(rows: Rows) -> pa.Array:
+def pa_indices(rows: Rows) -> pa.Array:
+    """Return the numbers of rows for Arrow's take."""
     import pyarrow as pa
 
     return pa.array(rows, pa.int64())

@@ -125,10 +125,28 @@ def _fit_times(values: pa.Array) -> tuple[pa.Array, pa.Array] | None:
     import pyarrow as pa
 
     kind = values.type
+    if _is_text(values):
+        return _fit_written_times(values)
     if not pa.types.is_timestamp(kind) or kind.tz is None or kind.unit not in ("s", "ms", "us"):
         return None
     canonical = values.cast(pa.timestamp("us", "UTC"))
     return canonical, _within(canonical.cast(pa.int64()), _YEAR_1_US, _YEAR_9999_US)
+
+
+# What Python and Arrow read alike; whatever else is a time, the domain says.
+_WRITTEN_TIME = r"^\d{4}-\d{2}-\d{2}[T ]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$"
+
+
+def _fit_written_times(values: pa.Array) -> tuple[pa.Array, pa.Array] | None:
+    import pyarrow as pa
+    from pyarrow import compute
+
+    plain = _true_where_null(compute.match_substring_regex(values, _WRITTEN_TIME))
+    try:
+        canonical = compute.if_else(plain, values, pa.scalar(None, values.type)).cast(pa.timestamp("us", "UTC"))
+    except pa.ArrowInvalid:  # some day that there is not
+        return None
+    return canonical, compute.and_(plain, _within(canonical.cast(pa.int64()), _YEAR_1_US, _YEAR_9999_US))
 
 
 _YEAR_1_US, _YEAR_9999_US = -62_135_596_800_000_000, 253_402_300_799_999_999

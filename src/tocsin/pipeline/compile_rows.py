@@ -212,6 +212,7 @@ def compile_lines(lines: Iterable[bytes | str], compiler: LineCompiler) -> Itera
 class CompileRows:
     """Maps rows of subscriptions to Pieces: what runs in the workers. Names and bytes only, since Spark carries it."""
 
+    __name__ = "tocsin_compile"
     schema: str  # as JSON
     form: str
     names: tuple[str, ...]

@@ -21,6 +21,7 @@ from tocsin.broker.live_index import folder_of, open_index
 from tocsin.broker.outcomes import Outcome, outcomes_of
 from tocsin.broker.settings import BrokerSettings
 from tocsin.errors import UnknownSubscription
+from tocsin.index.encode import EventColumns, EventRows
 from tocsin.language.offer import Offer
 from tocsin.matching.engine import Inquiry
 from tocsin.offers.program_files import ProgramsFile
@@ -28,7 +29,6 @@ from tocsin.operators.registry import Registry, open_registry
 from tocsin.pipeline.match_lists import Longs, MatchLists
 from tocsin.pipeline.open_index import OpenIndex
 from tocsin.schema import Event, Schema
-from tocsin.schema.arrow import events_from_arrow
 from tocsin.store import Store
 from tocsin.store.notifications import StoredMatches
 from tocsin.store.offers import documents_between
@@ -213,7 +213,7 @@ class StoreIndex(OpenIndex):
     def match_columns(
         self, columns: pa.RecordBatch, seq: Longs | None, arrival: Longs | None, inquiry: Inquiry | None = None
     ) -> MatchLists:
-        return self.match_events(events_from_arrow(columns, self.schema), seq, arrival, inquiry)
+        return self.match_events(EventRows(EventColumns(columns, self.schema)), seq, arrival, inquiry)
 
     def match_events(
         self, events: Sequence[Event], seq: Longs | None, arrival: Longs | None, inquiry: Inquiry | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import logging
+import os
 import shutil
 import tempfile
 from dataclasses import replace
@@ -84,11 +85,43 @@ def _table_at(
         return SubscriptionTable(folder, schema, operators=operators, documents=documents)
     key = (hashlib.sha256(dumps(schema, "json").encode()).hexdigest(), operators, documents)
     if key not in _tables or not shared:
-        place = tempfile.mkdtemp(prefix="tocsin-subscriptions-")
-        atexit.register(shutil.rmtree, place, ignore_errors=True)
-        table = SubscriptionTable(place, schema, operators=operators, documents=documents)
+        table = SubscriptionTable(_temporary_folder(), schema, operators=operators, documents=documents)
         return _tables.setdefault(key, table) if shared else table
     return _tables[key]
+
+
+_TEMPORARY = "tocsin-subscriptions-"
+_folders: set[str] = set()
+
+
+def _temporary_folder() -> str:
+    """Return a new folder, which goes with the process; those of processes that were killed go now."""
+    for left in Path(tempfile.gettempdir()).glob(f"{_TEMPORARY}*"):
+        pid = left.name.removeprefix(_TEMPORARY).partition("-")[0]
+        if pid.isdigit() and left.stat().st_uid == os.getuid() and not _lives(int(pid)):
+            shutil.rmtree(left, ignore_errors=True)
+    if not _folders:
+        atexit.register(release_subscriptions)
+    place = tempfile.mkdtemp(prefix=f"{_TEMPORARY}{os.getpid()}-")
+    _folders.add(place)
+    return place
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def release_subscriptions() -> None:
+    """Let go of what DataFrames of subscriptions were compiled into, of all match() so far, which are then of no use."""
+    _tables.clear()
+    while _folders:
+        shutil.rmtree(_folders.pop(), ignore_errors=True)
 
 
 def named_programs(programs: str | Path | None) -> str | None:
@@ -114,7 +147,7 @@ def _at(place: str, *, follow: bool) -> IndexReference:
 
 def _named(place: str | Path, schema: Schema | None, *, follow: bool) -> tuple[IndexReference, Schema]:
     text = str(place)
-    if is_folder(text):
+    if not text.startswith(_STORES) and is_folder(text):
         return _at(text, follow=follow), schema or read_schema(text)
     if text.startswith(_STORES) or Path(text).is_file():
         from tocsin.pipeline.followers import open_store
@@ -125,4 +158,7 @@ def _named(place: str | Path, schema: Schema | None, *, follow: bool) -> tuple[I
         if newest is None:
             raise TocsinError(f"{text}: the store has no schema yet")
         return IndexReference(text, kind="store"), schema or newest.schema
-    raise FileError(text, "neither a folder of subscriptions, nor a store (a file, sqlite:///… or postgresql://…)")
+    raise FileError(
+        text,
+        "neither a table of subscriptions (a folder, s3://…, hdfs://…), nor a store (a file, sqlite:///… or postgresql://…)",
+    )

@@ -31,6 +31,7 @@ from tocsin.offers.program_files import ProgramsFile
 from tocsin.operators.registry import open_registry
 from tocsin.pipeline.followers import open_store
 from tocsin.pipeline.meter import BatchReport, Meter
+from tocsin.pipeline.session import readable_errors
 from tocsin.schema import Schema
 from tocsin.store import Store, Transaction, dead_letters, events, schema_history
 from tocsin.store.dead_letters import NewDeadLetter
@@ -313,7 +314,8 @@ def start_ingest_query(
         reach("pipeline.after-sink")
         meter.record(BatchReport(INGEST, batch, 0, 0, done.dead_letters, time.perf_counter() - started))
 
-    writer = incoming.writeStream.queryName(INGEST).foreachBatch(store_events).option("checkpointLocation", checkpoint)
+    writer = incoming.writeStream.queryName(INGEST).foreachBatch(readable_errors(store_events))
+    writer = writer.option("checkpointLocation", checkpoint)
     return (writer.trigger(availableNow=True) if until_idle else writer).start()
 
 

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from tocsin.pipeline.followers import open_store
 from tocsin.pipeline.meter import BatchReport, Meter
+from tocsin.pipeline.session import readable_errors
 from tocsin.pipeline.store_source import StoreEventSource, StoreMatchSource
 from tocsin.pipeline.stored_matching import OUTPUT, MatchStored
 from tocsin.store import Store
@@ -138,7 +139,7 @@ def start_log_query(spark: SparkSession, query: LogQuery, meter: Meter) -> Strea
     source = _read(spark, query, StoreMatchSource).option("engine", query.engine)
     given = {"index": query.index, "operators": query.operators, "programs": query.programs}
     blocks = source.options(**{name: value for name, value in given.items() if value is not None}).load()
-    writer = blocks.writeStream.queryName(NAME).foreachBatch(_sink(query, meter))
+    writer = blocks.writeStream.queryName(NAME).foreachBatch(readable_errors(_sink(query, meter)))
     writer = writer.option("checkpointLocation", query.checkpoint)
     if query.until_idle:
         writer = writer.trigger(availableNow=True)

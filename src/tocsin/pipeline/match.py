@@ -43,12 +43,13 @@ from tocsin.pipeline.plan import (
     quoted,
     transported,
 )
+from tocsin.pipeline.remote_folder import is_on_this_host, ship
 from tocsin.pipeline.subscription_table import SubscriptionTable, read_manifest
 from tocsin.schema import Schema
 from tocsin.schema.files import dumps, load
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Observation, SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -65,6 +66,8 @@ class PreparedMatch:
     partitioning: Partitioning
     output: Output  # of match()
     told: StructType  # what workers tell, which may be more
+    metrics: str | Observation | None = None
+    drops_invalid: bool = False  # after they were counted
 
 
 def prepare_match(
@@ -85,6 +88,8 @@ def prepare_match(
     details: bool = False,
     failures: Failures = "drop",
     invalid: Invalid = "drop",
+    invalid_share: float | None = 0.5,
+    metrics: str | Observation | None = None,
     operators: str | Path | None = None,
     programs: str | Path | None = None,
     bad_subscriptions: Literal["fail", "skip"] = "fail",
@@ -113,19 +118,23 @@ def prepare_match(
             "keep" it with the reason in the column `failure`, or "fail". Pairs only.
         invalid: What to do with a row that is no event by the schema: "drop" it, "keep" it with the reason in the
             column `invalid`, or "fail".
+        invalid_share: Where rows are dropped: of a task's rows, if they are a hundred or more, the share that may be no
+            events; beyond it the job fails, with examples. None for any.
+        metrics: A name, or an Observation, under which Spark observes `rows` told and rows `rejected`; with a name also
+            `events`, under name_events. For listeners, and the progress of streams.
         operators: Those that subscriptions and rules may call, by name: "installed", a settings file, or
             "package.module:function" (operators/registry.py). They must be pure.
         programs: The file of those that offers may call (offers/program_files.py): one that all workers see.
         bad_subscriptions: "fail", or "skip" those that are wrong: no subscription, or one whose id is null or came before.
         folder: Where to write the segments of a DataFrame's subscriptions: a place that all workers see. It then holds
-            exactly these. By default a temporary folder of this machine.
+            exactly these. By default a temporary table, which Spark brings to the workers.
         worker_bytes: The most that a worker should map before subscriptions are sharded.
         shard_bytes: The size of a shard, by default worker_bytes.
 
     Raises:
         SchemaError, ParseError, FileError, NotSupported: at once, from the driver.
     """
-    from pyspark.sql.functions import current_timestamp
+    from pyspark.sql.functions import count, current_timestamp, lit
 
     given = load(schema) if isinstance(schema, str | Path) else schema
     documents = conjunction or reasons
@@ -136,18 +145,26 @@ def prepare_match(
         operators=operators, programs=programs,
     )  # fmt: skip
     layout = choose_layout(events, known, whole=event_json, columns=event_columns)
-    out = Output(output, (), conjunction, reasons, invalid, _text_ids(reference), details, failures)
-    out = replace(out, kept=_kept(events, event_id, keep, out))
+    counted: Invalid = "keep" if metrics is not None and invalid == "drop" else invalid
+    out = Output(output, (), conjunction, reasons, counted, has_text_ids(reference), details, failures)
+    out = replace(out, kept=kept_columns(events, event_id, keep, out))
     partitioning = choose_partitioning(events, reference, how, worker_bytes=worker_bytes, shard_bytes=shard_bytes)
     reference = replace(reference, shards=partitioning.shards)
+    if isinstance(metrics, str):
+        events = events.observe(f"{metrics}_events", count(lit(1)).alias("events"))
     rows = _prepared(events, layout, [*out.kept, *(name for name in (seq, arrival) if name is not None)])
     if reference.follow:
         rows = rows.withColumn(BATCH_TIME, current_timestamp())
     rows, of_workers = _divided(rows, out, partitioning)
+    if reference.kind == "folder" and folder is None and not isinstance(subscriptions, SubscriptionTable | str | Path):
+        reference = _reachable(events.sparkSession, reference)
     function = MatchBatches(
-        reference, dumps(known, "json"), layout, of_workers, seq, arrival, bool(partitioning.shards), tuple(rows.columns)
+        reference, dumps(known, "json"), layout, of_workers, seq, arrival, bool(partitioning.shards), tuple(rows.columns),
+        invalid_share=invalid_share if invalid == "drop" else None,
     )  # fmt: skip
-    return PreparedMatch(numbered_columns(rows), function, partitioning, out, _output_schema(rows, of_workers))
+    told = output_schema(rows, of_workers)
+    dropped = counted != invalid
+    return PreparedMatch(numbered_columns(rows), function, partitioning, out, told, metrics, dropped)
 
 
 def _as_dataframe(prepare: Callable[_P, PreparedMatch]) -> Callable[_P, DataFrame]:
@@ -157,7 +174,7 @@ def _as_dataframe(prepare: Callable[_P, PreparedMatch]) -> Callable[_P, DataFram
     def match(*arguments: _P.args, **options: _P.kwargs) -> DataFrame:
         prepared = prepare(*arguments, **options)
         matched = prepared.events.mapInArrow(prepared.function, prepared.told)
-        matched = _gathered(matched, prepared.output, prepared.partitioning)
+        matched = _counted(_gathered(matched, prepared.output, prepared.partitioning), prepared)
         setattr(matched, _EXPLANATION, prepared.partitioning)
         matched.explain_match = lambda: explain_match(matched)  # type: ignore[attr-defined]
         return matched
@@ -169,6 +186,19 @@ def _as_dataframe(prepare: Callable[_P, PreparedMatch]) -> Callable[_P, DataFram
 match = _as_dataframe(prepare_match)  # one signature for both; help(match) shows it
 
 
+def _counted(matched: DataFrame, prepared: PreparedMatch) -> DataFrame:
+    """Return the matches, counted where that is asked for, without rows that are only there to be counted."""
+    from pyspark.sql import functions
+
+    if prepared.metrics is None:
+        return matched
+    told = [INVALID] if INVALID in matched.columns else []
+    rejected = functions.count(INVALID) if told else functions.lit(0)
+    rows = functions.count(functions.lit(1)) - rejected
+    matched = matched.observe(prepared.metrics, rows.alias("rows"), rejected.alias("rejected"))
+    return matched.filter(functions.col(INVALID).isNull()).drop(INVALID) if prepared.drops_invalid else matched
+
+
 def explain_match(matched: DataFrame) -> str:
     """Return how a DataFrame made by match() divides its work, and why."""
     found: Partitioning | None = getattr(matched, "__dict__", {}).get(_EXPLANATION)
@@ -177,7 +207,7 @@ def explain_match(matched: DataFrame) -> str:
     return str(found)
 
 
-def _kept(
+def kept_columns(
     events: DataFrame, event_id: str | None, keep: Sequence[str] | Literal["*"] | None, output: Output
 ) -> tuple[str, ...]:
     """Return the columns of the events that are kept; raises SchemaError where one is not there, or its name is taken."""
@@ -195,7 +225,15 @@ def _kept(
     return tuple(dict.fromkeys(chosen))
 
 
-def _text_ids(reference: IndexReference) -> bool:
+def _reachable(spark: SparkSession, reference: IndexReference) -> IndexReference:
+    """Return the reference of a temporary table as workers can follow it, who need not see this host's disk."""
+    if is_on_this_host(spark):
+        return reference
+    return replace(reference, place=ship(spark, reference.place, read_manifest(reference.place, reference.version)))
+
+
+def has_text_ids(reference: IndexReference) -> bool:
+    """Return whether subscriptions are named by texts."""
     return False if reference.kind == "store" else read_manifest(reference.place, reference.version).text_ids
 
 
@@ -229,12 +267,15 @@ def _is_gathered(output: Output, partitioning: Partitioning) -> bool:
     return len(partitioning.shards) > 1 and output.form != "pairs"
 
 
-def _output_schema(events: DataFrame, output: Output) -> StructType:
+def output_schema(events: DataFrame, output: Output) -> StructType:
+    """Return the columns that workers tell."""
     from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
     id_type = StringType() if output.text_ids else LongType()
     found = {SUBSCRIPTION: id_type, SUBSCRIPTIONS: ArrayType(id_type, False), MATCHES: LongType()}
-    kept = [StructField(name, events.schema[name].dataType, True) for name in output.kept]
+    # With what a column is known for, such as a watermark.
+    known = {name: events.schema[name] for name in output.kept}
+    kept = [StructField(name, field.dataType, True, field.metadata) for name, field in known.items()]
     return StructType([*kept, *(StructField(name, found.get(name, StringType()), True) for name in output.added())])
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -37,6 +36,9 @@ Form = Literal["pairs", "lists", "counts"]
 Invalid = Literal["drop", "keep", "fail"]
 Failures = Literal["drop", "keep", "fail"]
 IDS_AT_ONCE = 1 << 18  # in one batch of output
+FEWEST_JUDGED = 100  # rows of a task: in fewer a share says little
+SHOWN = 5
+MOST_OPEN = 16  # indexes in one process; the ones that were not used for longest are let go
 SUBSCRIPTION, SUBSCRIPTIONS, MATCHES = "subscription", "subscriptions", "matches"
 CONJUNCTION, REASONS, INVALID = "conjunction", "reasons", "invalid"
 FAILURE = "failure"
@@ -82,10 +84,28 @@ class Output:
         ]
 
 
+class _Tally:
+    """Counts the rows of a task, and those that are no events; raises TocsinError where they are too large a share."""
+
+    def __init__(self, share: float | None) -> None:
+        self._share, self._rows, self._rejected = share, 0, 0
+
+    def add(self, rows: int, rejected: dict[int, EventRejected]) -> None:
+        self._rows, self._rejected = self._rows + rows, self._rejected + len(rejected)
+        if self._share is None or self._rows < FEWEST_JUDGED or self._rejected <= self._share * self._rows:
+            return
+        examples = "\n".join(dict.fromkeys(str(error) for error in list(rejected.values())[:SHOWN]))
+        raise TocsinError(
+            f"{self._rejected:,} of {self._rows:,} rows of a task are no events of the schema, more than the share of "
+            f"{self._share:g} that invalid_share allows (invalid='keep' tells all of them); such as:\n{examples}"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class MatchBatches:
     """Maps batches of events to their matches."""
 
+    __name__ = "tocsin_match"  # in Spark's plans and pages
     index: IndexReference
     schema: str  # as JSON
     layout: Layout
@@ -95,15 +115,16 @@ class MatchBatches:
     sharded: bool = False
     columns: tuple[str, ...] | None = None  # the names of the input's columns, where Spark has others
     tells_invalid: bool = True
+    invalid_share: float | None = None  # beyond which a task fails
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        schema = schema_of(self.schema)
+        schema, tally = schema_of(self.schema), _Tally(self.invalid_share)
         for batch in filter(len, named(batches, self.columns)):
             for shard, part in self._by_shard(batch):
                 index = open_index(self.index, shard, self._time_us(part))
                 # What is no event is told by the first shard alone.
                 of_shard = self if not shard else replace(self, tells_invalid=False)
-                yield from of_shard._match(index, schema, part)
+                yield from of_shard._match(index, schema, part, tally)
 
     def _time_us(self, batch: pa.RecordBatch) -> int | None:
         """Return the time of the micro-batch, where that says which version of the subscriptions is meant."""
@@ -123,10 +144,10 @@ class MatchBatches:
         """
         import pyarrow as pa
 
-        schema = schema_of(self.schema)
+        schema, tally = schema_of(self.schema), _Tally(self.invalid_share)
         for batch in filter(len, named(batches, self.columns)):
             index = open_index(self.index, None, self._time_us(batch))
-            admission = self._admitted(batch, schema, index)
+            admission = self._admitted(batch, schema, index, tally)
             if len(admission.rows) == batch.num_rows:
                 parts = index.column_parts(admission.columns, *self._as_of(batch))
             else:
@@ -154,8 +175,10 @@ class MatchBatches:
         for shard in sorted(compute.unique(shards).to_pylist()):
             yield shard, batch.filter(compute.equal(shards, pa.scalar(shard, shards.type)))
 
-    def _match(self, index: OpenIndex, schema: Schema, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        admission = self._admitted(batch, schema, index)
+    def _match(
+        self, index: OpenIndex, schema: Schema, batch: pa.RecordBatch, tally: _Tally
+    ) -> Iterator[pa.RecordBatch]:
+        admission = self._admitted(batch, schema, index, tally)
         if self.output.form == "counts":
             yield self._counts(index, admission, batch)
         elif self.output.form == "lists" and len(admission.rows) == batch.num_rows:
@@ -167,8 +190,9 @@ class MatchBatches:
                 told.fail()
             yield from self._rows(batch, lists, admission, index, schema, told)
 
-    def _admitted(self, batch: pa.RecordBatch, schema: Schema, index: OpenIndex) -> Admission:
+    def _admitted(self, batch: pa.RecordBatch, schema: Schema, index: OpenIndex, tally: _Tally) -> Admission:
         admission = admit_batch(batch, schema, self.layout, index.analyse)
+        tally.add(batch.num_rows, admission.rejected)
         if admission.rejected and self.output.invalid == "fail":
             row, error = next(iter(admission.rejected.items()))
             raise TocsinError(f"row {row} of a batch is not an event of the schema: {error}")
@@ -344,6 +368,7 @@ class MatchBatches:
 class ValidateBatches:
     """Maps batches of rows to themselves with one more column: why a row is no event, null where it is one."""
 
+    __name__ = "tocsin_validate"
     schema: str
     layout: Layout
     columns: tuple[str, ...]  # the names of the input's columns: Spark has others
@@ -424,9 +449,10 @@ def open_index(reference: IndexReference, shard: int | None = None, time_us: int
     """Return the index, at the version that the reference asks for, or that is in effect at a time."""
     named = (reference.kind, reference.place, reference.numbered, reference.operators, reference.programs)
     key = (os.getpid(), *named, shard)
-    if key not in _indexes:
-        _indexes[key] = _new_index(reference, shard)
-    index = _indexes[key]
+    index = _indexes.pop(key, None) or _new_index(reference, shard)
+    _indexes[key] = index  # the last
+    while len(_indexes) > MOST_OPEN:  # workers live as long as their executor, and see many jobs
+        del _indexes[next(iter(_indexes))]
     index.refresh(reference.version, time_us)
     return index
 
@@ -437,7 +463,7 @@ def _new_index(reference: IndexReference, shard: int | None) -> OpenIndex:
 
         return StoreIndex(reference.place, operators=reference.operators, programs=reference.programs)
     return FolderIndex(
-        Path(reference.place),
+        reference.place,
         None if shard is None else reference.shards[shard],
         numbered=reference.numbered,
         registry=open_registry(reference.operators),

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tocsin import __version__
-from tocsin.errors import FileError
+from tocsin.errors import FileError, NotSupported
 from tocsin.pipeline.list_chunk import (
     BlockFile,
     IdDictionary,
@@ -282,6 +282,8 @@ def write_matches(events: DataFrame, subscriptions: Any, path: str | Path, **opt
     staging = target.with_name(f"{target.name}.{uuid.uuid4().hex[:8]}.staging")
     staging.mkdir(parents=True)
     try:
+        if options.get("metrics") is not None:
+            raise NotSupported("write_matches tells its figures itself: metrics is of match()")
         prepared = prepare_match(events, subscriptions, output="lists", how="events", **options)
         matching = replace(prepared.function, index=replace(prepared.function.index, numbered=True))
         function = WriteMatches(matching, str(staging))

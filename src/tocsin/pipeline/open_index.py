@@ -124,7 +124,7 @@ class FolderIndex(OpenIndex):
 
     def __init__(
         self,
-        folder: Path,
+        folder: str | Path,
         segments: Sequence[str] | None = None,
         *,
         numbered: bool = False,
@@ -137,6 +137,7 @@ class FolderIndex(OpenIndex):
         self._registry = Registry() if registry is None else registry
         self._programs = ProgramsFile(None) if programs is None else programs
         self._manifest = Manifest()
+        self._time_us: int | None = None  # of the micro-batch that the version is of
         self._matcher: Matcher | None = None
         self._dictionary: IdDictionary | None = None
 
@@ -168,8 +169,9 @@ class FolderIndex(OpenIndex):
 
     def refresh(self, version: int | None, time_us: int | None = None) -> None:
         self._programs.follow()
-        if version is not None and version == self._manifest.version:
+        if self._matcher is not None and (version == self._manifest.version or (time_us and time_us == self._time_us)):
             return
+        self._time_us = time_us
         manifest = self._folder.manifest(version) if time_us is None else self._folder.manifest_at(time_us)
         if manifest is None:
             raise FileError(str(self._folder.path), "not a folder of subscriptions: it has no manifest.json")
@@ -229,7 +231,7 @@ class FolderIndex(OpenIndex):
     def document(self, id: Any) -> str:
         if not self._manifest.with_documents:
             raise NotSupported("this folder has no documents to explain with; write it with documents=True")
-        found = find_document(self._folder.path, self._manifest, id)
+        found = find_document(self._folder, self._manifest, id)
         if found is None:
             raise UnknownSubscription(id)
         return found

@@ -8,20 +8,22 @@ A user with a session of their own needs none of this; docs/spark.md lists which
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tocsin import plugins
+from tocsin.errors import TocsinError
 from tocsin.index.kernel_cache import temporary_folder
 from tocsin.pipeline.java import provide_java
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 # Each with its reason; docs/spark.md says what each is worth.
 SETTINGS: Mapping[str, str] = {
@@ -34,6 +36,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.files.maxPartitionBytes": "16m",  # both cores get work also from small files
     "spark.python.worker.reuse": "true",  # the index stays open between tasks
     "spark.python.daemon.module": "tocsin.pipeline.worker_daemon",  # workers start with the kernels loaded
+    "spark.driver.extraJavaOptions": "-Xss8m",  # Spark's regex over errors of Python recurses for each character
 }
 
 # Micro-batches: what shortens them without weakening what the checkpoint promises.
@@ -54,7 +57,7 @@ LOCAL_STREAMING_SETTINGS: Mapping[str, str] = {
     ),
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     # A micro-batch is planning, which is much code that runs little: compiled lightly it is soon twice as fast.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.driver.extraJavaOptions": "-Xss8m -XX:TieredStopAtLevel=1",
 }
 
 
@@ -102,6 +105,46 @@ def session(
         yield spark
     finally:
         spark.stop()
+
+
+def readable_errors(function: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
+    """Return a function for foreachBatch whose errors Spark's stream thread can read.
+
+    It asks of every error from Python whether it is an interruption, by a regex that recurses for each character behind
+    "Py4JJavaError: An error occurred while calling": the Java stack of a query that was stopped within a job is longer
+    than the thread's stack is deep. So errors of Java are told in a few words.
+    """
+
+    @functools.wraps(function)
+    def call(rows: DataFrame, batch: int) -> None:
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            function(rows, batch)
+        except Py4JJavaError as error:
+            raise _in_few_words(error.java_exception) from None
+
+    return call
+
+
+_INTERRUPTED = (
+    "py4j.protocol.Py4JJavaError: An error occurred while calling foreachBatch: java.lang.InterruptedException"
+)
+_INTERRUPTIONS = ("InterruptedException", "InterruptedIOException", "ClosedByInterruptException")
+_CAUSES = 10
+_WORDS = 2_000
+
+
+def _in_few_words(error: Any) -> TocsinError:
+    """Return an error of Java: an interruption as Spark knows it, else what it says, without where."""
+    names: list[str] = []
+    said, cause = str(error.getMessage())[:_WORDS], error
+    while cause is not None and len(names) < _CAUSES:
+        names.append(cause.getClass().getName())
+        cause = cause.getCause()
+    if any(name.endswith(_INTERRUPTIONS) for name in names) or "cancelled" in said:
+        return TocsinError(_INTERRUPTED)
+    return TocsinError(f"{names[0]}: {said}")
 
 
 def warm_workers(spark: SparkSession, tasks: int = 2) -> None:

@@ -14,18 +14,21 @@ array of objects.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
-from tocsin.broker.admission import admit_stored
+from tocsin.broker.admission import admit_stored, admit_stored_document
 from tocsin.broker.cursors import id_text
 from tocsin.broker.outcomes import Outcome
 from tocsin.errors import TocsinError
+from tocsin.index.encode import EventColumns, EventRows
+from tocsin.pipeline.admission import Admission, admit_batch, pa_indices
 from tocsin.pipeline.followers import Follower, follower_of
+from tocsin.pipeline.plan import Layout
 from tocsin.schema import Event
 from tocsin.store.dead_letters import unmatched
 from tocsin.store.notifications import StoredMatches, encode_blocks, notification_id
@@ -54,6 +57,7 @@ EVENTS_AT_ONCE = 1_000
 class MatchStored:
     """Maps batches of the log to their matches, as of each event's seq."""
 
+    __name__ = "tocsin_match_log"
     store: str
     engine: str = "columnar"
     index: str | None = None  # the folder of the store's index, where it is not beside it
@@ -157,21 +161,44 @@ class MatchedPart:
 
 
 def match_part(follower: Follower, batch: pa.RecordBatch) -> MatchedPart:
-    """Return what events of the log match."""
+    """Return what events of the log match: bodies become columns, where they are plain, and else events one by one."""
     seqs: list[int] = batch.column("seq").to_pylist()
     arrivals: list[int] = batch.column("arrival_us").to_pylist()
     follower.reach(max(seqs))
     reach("pipeline.mid-match")
+    if max(batch.column("schema_version").to_pylist()) > follower.schema.version:
+        follower.refresh()
     offers = follower.offers_between(min(seqs), max(seqs))
+    asked = np.isin(seqs, list(offers)) | (batch.column("schema_version").to_numpy() > follower.schema.version)
+    admission = Admission(np.zeros(0, np.int64), batch.slice(0, 0))
     reasons: dict[int, str] = {}
-    events: dict[int, Event] = {}
-    stored = zip(seqs, batch.column("body").to_pylist(), batch.column("schema_version").to_pylist(), strict=True)
-    for at, (seq, body, version) in enumerate(stored):
+    plain = np.flatnonzero(~asked)
+    if len(plain):
+        bodies = batch.select(["body"]).take(pa_indices(plain))
+        read = admit_batch(bodies, follower.schema, Layout(whole="body"), read=lambda raw: _admit(follower, raw))
+        admission = read.of_rows(plain)
+        reasons |= {at: str(error) for at, error in admission.rejected.items()}
+    texts = batch.column("body").to_pylist() if asked.any() else []
+    for at in np.flatnonzero(asked).tolist():
         try:
-            events[at] = _read(follower, body, version, offers.get(seq))
+            version = batch.column("schema_version")[at].as_py()
+            admission.events[at] = _read(follower, texts[at], version, offers.get(seqs[at]))
         except TocsinError as error:
             reasons[at] = str(error)
-    return _match_each(follower, seqs, arrivals, events, reasons)
+    parts = [
+        _match_each(follower, seqs, arrivals, list(found), found, reasons) for found in (admission.events,) if found
+    ]
+    if len(admission.rows):
+        rows = EventRows(EventColumns(admission.columns, follower.schema))
+        chosen = admission.rows.tolist()
+        parts.append(_match_each(follower, seqs, arrivals, chosen, rows, reasons))
+    matches = StoredMatches.joined([part.matches for part in parts])
+    return MatchedPart(matches, [one for part in parts for one in part.outcomes], reasons)
+
+
+def _admit(follower: Follower, raw: Mapping[str, Any]) -> Event:
+    """Return a stored event; one that was an offer may lack mandatory attributes, which were computed."""
+    return admit_stored_document(follower.schema, raw)
 
 
 def _read(follower: Follower, body: str, version: int, offer: bytes | None) -> Event:
@@ -180,25 +207,28 @@ def _read(follower: Follower, body: str, version: int, offer: bytes | None) -> E
     An offer may be refused all the same, where a program that it calls is gone.
     """
     if version > follower.schema.version:
-        follower.refresh()
-    if version > follower.schema.version:
         raise TocsinError(f"version {version} of the schema is unknown; the store has {follower.schema.version}")
     return admit_stored(follower.schema, body.encode()) if offer is None else follower.admit_offer(offer)
 
 
 def _match_each(
-    follower: Follower, seqs: Sequence[int], arrivals: Sequence[int], events: dict[int, Event], reasons: dict[int, str]
+    follower: Follower,
+    seqs: Sequence[int],
+    arrivals: Sequence[int],
+    chosen: list[int],
+    events: Mapping[int, Event] | EventRows,
+    reasons: dict[int, str],
 ) -> MatchedPart:
-    """Return the matches of all events; one that the engine fails on gets a reason, and the others go on."""
-    chosen = list(events)
+    """Return the matches of the chosen events; one that the engine fails on gets a reason, and the others go on."""
+    listed = events if isinstance(events, EventRows) else [events[at] for at in chosen]
     try:
-        return MatchedPart(*_match_some(follower, seqs, arrivals, events, chosen), reasons)
+        return MatchedPart(*_match_some(follower, seqs, arrivals, chosen, listed), reasons)
     except (TocsinError, ArithmeticError, ValueError, TypeError, LookupError):
         parts: list[StoredMatches] = []
         outcomes: list[Outcome] = []
-        for at in chosen:  # one by one, to find the one that it cannot do
+        for at, event in zip(chosen, listed, strict=True):  # one by one, to find the one that it cannot do
             try:
-                matches, met = _match_some(follower, seqs, arrivals, events, [at])
+                matches, met = _match_some(follower, seqs, arrivals, [at], [event])
             except (TocsinError, ArithmeticError, ValueError, TypeError, LookupError) as error:
                 reasons[at] = f"matching failed: {type(error).__name__}: {error}"
             else:
@@ -208,11 +238,9 @@ def _match_each(
 
 
 def _match_some(
-    follower: Follower, seqs: Sequence[int], arrivals: Sequence[int], events: dict[int, Event], chosen: list[int]
+    follower: Follower, seqs: Sequence[int], arrivals: Sequence[int], chosen: list[int], events: Sequence[Event]
 ) -> tuple[StoredMatches, list[Outcome]]:
-    return follower.outcomes(
-        [seqs[at] for at in chosen], [arrivals[at] for at in chosen], [events[at] for at in chosen]
-    )
+    return follower.outcomes([seqs[at] for at in chosen], [arrivals[at] for at in chosen], events)
 
 
 NOTIFICATIONS = (
@@ -225,6 +253,8 @@ NOTIFICATIONS_AT_ONCE = 20_000
 @dataclass(frozen=True, slots=True)
 class NotificationRows:
     """Maps stored_matching.py's rows, an event each, to notifications, a match each."""
+
+    __name__ = "tocsin_notifications"
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa

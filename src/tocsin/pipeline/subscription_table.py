@@ -44,6 +44,7 @@ from tocsin.pipeline.compile_rows import (
     compile_rows,
     named_operators,
 )
+from tocsin.pipeline.remote_folder import SHIPPED, RemoteFolder, ShippedFolder, is_remote
 from tocsin.pipeline.table_contents import (
     Chosen,
     Contents,
@@ -101,7 +102,7 @@ class TableVersion:
 
 
 class SubscriptionTable:
-    """Subscriptions of one schema at one place: a folder that all workers see."""
+    """Subscriptions of one schema at one place: a folder that all workers see, or one of a file system (remote_folder.py)."""
 
     def __init__(
         self,
@@ -164,7 +165,7 @@ class SubscriptionTable:
     def quarantine(self, version: int | None = None) -> list[BadRow]:
         """Return what was given for a version and is no subscription, with the reasons."""
         name = read_manifest(self.place, version).quarantine
-        return read_quarantine(self._folder.path / name) if name else []
+        return read_quarantine(self._folder.file(name)) if name else []
 
     def quarantine_frame(self, spark: SparkSession, version: int | None = None) -> DataFrame:
         """Return the same as a DataFrame: line, id, reason, document."""
@@ -230,7 +231,7 @@ class SubscriptionTable:
             if before is not None and same:
                 index, _ = self._folder.load(schema, verify=False)
                 if self._knows(before):
-                    held = Contents.read(self._folder.path, before, index)
+                    held = Contents.read(self._folder, before, index)
             pieces = list(self._compiled(given, schema, held.known))
             return self._take(mode, pieces, index, held, before if same else None, bad)
 
@@ -310,11 +311,11 @@ class SubscriptionTable:
         kept = () if before is None or anew else before.contents
         documents = self._documents if chosen is not None or before is None else before.with_documents
         if chosen is not None and chosen.kept:
-            kept = Contents.write(path, f"{version:08d}.contents", chosen, kept)
+            kept = Contents.write(self._folder, f"{version:08d}.contents", chosen, kept)
         quarantine = write_quarantine(path, f"{version:08d}.quarantine", bad, chosen) if bad else ""
         manifest = self._folder.save(
             index, 0, contents=kept, with_documents=documents, content=content, quarantine=quarantine,
-            effective_us=0 if newest is None else now_us + EFFECT_US, written_us=now_us, operation=operation,
+            effect_us=0 if newest is None else EFFECT_US, written_us=now_us, operation=operation,
             table=(newest.table if newest is not None else "") or uuid.uuid4().hex,
         )  # fmt: skip
         return manifest.version
@@ -329,14 +330,21 @@ def _is_frame(given: DataFrame | Iterable[bytes | str]) -> TypeIs[DataFrame]:
     return hasattr(given, "sparkSession")
 
 
-def folder_at(path: str | Path) -> IndexFolder:
-    """Return the index folder of a table."""
-    return IndexFolder(Path(path), keep_versions=KEPT_VERSIONS)
+def folder_at(place: str | Path) -> IndexFolder:
+    """Return the index folder of a table, wherever it lies."""
+    text = str(place)
+    if text.startswith(SHIPPED):
+        return ShippedFolder(text)
+    if is_remote(text):
+        return RemoteFolder(text, keep_versions=KEPT_VERSIONS)
+    return IndexFolder(Path(text.removeprefix("file://")), keep_versions=KEPT_VERSIONS)
 
 
-def is_folder(path: str | Path) -> bool:
+def is_folder(place: str | Path) -> bool:
     """Return whether there is a table."""
-    return (Path(path) / "manifest.json").is_file()
+    if not is_remote(str(place)):
+        return (Path(str(place).removeprefix("file://")) / "manifest.json").is_file()
+    return folder_at(place).manifest() is not None
 
 
 def read_manifest(path: str | Path, version: int | None = None) -> Manifest:

@@ -20,7 +20,7 @@ from tocsin.compile.table import ConjunctionTable
 from tocsin.errors import DuplicateSubscription, FileError
 from tocsin.index.coder import IdPlaces
 from tocsin.index.explain import table_of
-from tocsin.index.index_folder import Manifest
+from tocsin.index.index_folder import IndexFolder, Manifest
 from tocsin.index.merge_tables import merge_tables
 from tocsin.index.subscription_index import SubscriptionIndex, Tier
 from tocsin.language.documents import BadLine
@@ -145,12 +145,12 @@ class Contents:
         return cls(ids_of([]), np.zeros(0, f"S{DIGEST_BYTES}"))
 
     @classmethod
-    def read(cls, folder: Path, manifest: Manifest, index: SubscriptionIndex) -> Contents:
+    def read(cls, folder: IndexFolder, manifest: Manifest, index: SubscriptionIndex) -> Contents:
         """Return those of a version."""
         ids: list[Ids] = []
         digests = [np.zeros(0, f"S{DIGEST_BYTES}")]
         for name in reversed(manifest.contents):
-            table = _read_contents(folder / name)
+            table = _read_contents(folder.file(name))
             found = _ids_in(table)
             said = np.frombuffer(b"".join(table.column("digest").to_pylist()), f"S{DIGEST_BYTES}")
             fresh = np.ones(len(found), np.bool_)
@@ -169,7 +169,7 @@ class Contents:
         return self._order[np.searchsorted(self.known, digests)] if len(digests) else np.zeros(0, np.int64)
 
     @staticmethod
-    def write(folder: Path, name: str, chosen: Chosen, before: tuple[str, ...]) -> tuple[str, ...]:
+    def write(folder: IndexFolder, name: str, chosen: Chosen, before: tuple[str, ...]) -> tuple[str, ...]:
         """Write what is new beside what was kept before; return the names of all files."""
         import pyarrow as pa
 
@@ -182,12 +182,12 @@ class Contents:
             for piece, _ in chosen.kept
         ]  # fmt: skip
         if len(before) >= MOST_CONTENTS:
-            tables = [*(_read_contents(folder / each) for each in before), *tables]
+            tables = [*(_read_contents(folder.file(each)) for each in before), *tables]
             whole = pa.concat_tables(tables, promote_options="permissive")
             last = {id: at for at, id in enumerate(whole.column("id").to_pylist())}
             tables, before = [whole.take(pa.array(sorted(last.values())))], ()
         written = pa.concat_tables(tables, promote_options="permissive")
-        with pa.OSFile(str(folder / name), "wb") as file, pa.ipc.new_file(file, written.schema) as writer:
+        with pa.OSFile(str(folder.path / name), "wb") as file, pa.ipc.new_file(file, written.schema) as writer:
             writer.write_table(written)
         return *before, name
 
@@ -220,13 +220,13 @@ def _read_contents(path: Path) -> Any:
         return pa.ipc.open_file(file).read_all()
 
 
-def find_document(folder: Path, manifest: Manifest, id: Any) -> str | None:
+def find_document(folder: IndexFolder, manifest: Manifest, id: Any) -> str | None:
     """Return the document of a subscription, the newest that is kept."""
     import pyarrow as pa
     from pyarrow import compute
 
     for name in reversed(manifest.contents):
-        table = _read_contents(folder / name)
+        table = _read_contents(folder.file(name))
         place = compute.index(table.column("id"), pa.scalar(id, table.column("id").type)).as_py()
         if place >= 0:
             return str(table.column("document")[place].as_py())

@@ -9,6 +9,7 @@
     boolean                     bool
     time                        timestamp[us, UTC]
     point                       struct<lat: double, lon: double>
+    object                      struct of its attributes, which are no columns of their own
 
 A multiple attribute is a list of these; `event_type` always is. A number that its column cannot hold exactly (an int
 beyond 64 bits in int64, an int that float64 would round) is refused with BadValue rather than changed: declare the
@@ -21,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tocsin.errors import BadDefinition, BadValue, UnknownAttribute
-from tocsin.schema.domain import Domain, NumericDomain, TimeDomain, Value
+from tocsin.schema.domain import Domain, NumericDomain, ObjectDomain, TimeDomain, Value
 from tocsin.schema.event import Event
 from tocsin.schema.event_type import EVENT_TYPE, View, ViewAttribute
 from tocsin.schema.finite_domains import EnumeratedDomain, HierarchicalDomain
@@ -38,7 +39,7 @@ def to_arrow(schema: Schema, event_types: Iterable[str] = ()) -> pa.Schema:
     import pyarrow as pa
 
     view = schema.view(event_types)
-    fields = [_field(entry) for entry in view.attributes.values()]
+    fields = [_field(entry, view) for entry in view.attributes.values() if not _is_inner(entry.name, view)]
     names = [name for name in schema.event_types if name in view.event_types]
     return pa.schema(fields, metadata={"tocsin.version": str(schema.version), "tocsin.event_types": "\n".join(names)})
 
@@ -50,7 +51,11 @@ def events_to_arrow(events: Iterable[Event], schema: Schema, event_types: Iterab
     view = schema.view(event_types)
     rows = list(events)
     _check_names(rows, view)
-    columns = [_column(entry, [event.values.get(name) for event in rows]) for name, entry in view.attributes.items()]
+    columns = [
+        _column(entry, [event.values.get(name) for event in rows], view)
+        for name, entry in view.attributes.items()
+        if not _is_inner(name, view)
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=to_arrow(schema, view.event_types))
 
 
@@ -69,10 +74,35 @@ def events_from_arrow(batch: pa.RecordBatch, schema: Schema) -> list[Event]:
 # --- types ------------------------------------------------------------------------------------------------------------
 
 
-def _field(entry: ViewAttribute) -> pa.Field:
+def _is_inner(name: str, view: View) -> bool:
+    """Return whether an attribute is one of the elements of an array of objects."""
+    above = [name[:at] for at, sign in enumerate(name) if sign == "."]
+    return any(outer in view.attributes and isinstance(view[outer].domain, ObjectDomain) for outer in above)
+
+
+def _inner(array: str, view: View) -> list[tuple[str, ViewAttribute]]:
+    """Return what elements of an array have, by the names that it has in them."""
+    below = f"{array}."
+    found = {name: entry for name, entry in view.attributes.items() if name.startswith(below)}
+    deeper = [f"{name}." for name, entry in found.items() if isinstance(entry.domain, ObjectDomain)]
+    return [(name.removeprefix(below), entry) for name, entry in found.items() if not name.startswith(tuple(deeper))]
+
+
+def _type(entry: ViewAttribute, view: View) -> pa.DataType:
     import pyarrow as pa
 
-    value_type = arrow_type(entry.domain)
+    if not isinstance(entry.domain, ObjectDomain):
+        return arrow_type(entry.domain)
+    inner = _inner(entry.name, view)
+    return pa.struct(
+        [(name, pa.list_(kind) if one.multiple else kind) for name, one in inner for kind in [_type(one, view)]]
+    )
+
+
+def _field(entry: ViewAttribute, view: View) -> pa.Field:
+    import pyarrow as pa
+
+    value_type = _type(entry, view)
     metadata = {"tocsin.domain": entry.domain.name, "tocsin.kind": entry.domain.kind}
     if isinstance(entry.domain, NumericDomain):
         metadata["tocsin.type"] = entry.domain.type
@@ -108,9 +138,15 @@ def _is_text(domain: NumericDomain) -> bool:
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
-def _column(entry: ViewAttribute, rows: Sequence[tuple[Value, ...] | None]) -> pa.Array:
+def _column(entry: ViewAttribute, rows: Sequence[tuple[Value, ...] | None], view: View) -> pa.Array:
     import pyarrow as pa
 
+    if isinstance(entry.domain, ObjectDomain):
+        kind = _type(entry, view)
+        raws = [None if values is None else [_raw_object(entry.name, one, view) for one in values] for values in rows]
+        if entry.multiple:
+            return pa.array(raws, pa.list_(kind))
+        return pa.array([None if raw is None else raw[0] for raw in raws], kind)
     if entry.multiple:
         flat: list[Value] = []
         offsets = [0]
@@ -124,6 +160,18 @@ def _column(entry: ViewAttribute, rows: Sequence[tuple[Value, ...] | None]) -> p
         if values is not None and len(values) > 1:
             raise BadDefinition(f"{entry.name} is unique in this view, and an event gives {len(values)} values")
     return _values(entry, [None if values is None else values[0] for values in rows])
+
+
+def _raw_object(array: str, element: Any, view: View) -> dict[str, Any]:
+    """Return an element as its struct takes it."""
+    raw: dict[str, Any] = {}
+    for name, entry in _inner(array, view):
+        if isinstance(entry.domain, ObjectDomain):
+            given: list[Any] = [_raw_object(entry.name, one, view) for one in element.get(entry.name, ())]
+        else:
+            given = [_held(entry.name, entry.domain, value) for value in element.get(entry.name, ())]
+        raw[name] = (given or None) if entry.multiple else (given[0] if given else None)
+    return raw
 
 
 def _values(entry: ViewAttribute, values: Sequence[Value | None]) -> pa.Array:

@@ -45,7 +45,15 @@ from typing import Any
 import msgspec
 
 from tocsin.errors import BadDefinition, SchemaError, UnknownEventType, did_you_mean, nearest, repeated, shown
-from tocsin.schema.domain import BooleanDomain, Domain, NumericDomain, PointDomain, TextDomain, TimeDomain
+from tocsin.schema.domain import (
+    BooleanDomain,
+    Domain,
+    NumericDomain,
+    ObjectDomain,
+    PointDomain,
+    TextDomain,
+    TimeDomain,
+)
 from tocsin.schema.event_type import EventType, TypeAttribute, Union
 from tocsin.schema.finite_domains import EnumeratedDomain, HierarchicalDomain
 from tocsin.schema.schema import Schema
@@ -62,6 +70,7 @@ DOMAIN_KINDS: dict[str, type[Domain]] = {
         BooleanDomain,
         TimeDomain,
         PointDomain,
+        ObjectDomain,
     )
 }
 _SECTIONS = ("version", "domains", "attributes", "event_types", "open", "unions", "aliases", "deprecated")

@@ -13,6 +13,7 @@ key is, where the domain is totally ordered.
     boolean        bool                      0 or 1
     time           aware datetime in UTC     microseconds since 1970
     point          (latitude, longitude)     the pair; not ordered
+    object         Element                   0: objects are not compared, only asked about by scopes
 
 The kinds with a structure of their own are in finite_domains.py; this module has the common part and the plain ones.
 """
@@ -24,7 +25,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -32,7 +33,27 @@ from tocsin.errors import BadDefinition, BadValue
 
 Number = int | float | Decimal
 Point = tuple[float, float]
-Value = bool | int | float | Decimal | str | datetime | Point
+
+
+class Element(dict[str, Any]):
+    """One object of an array: its attributes by their whole names (`items.sku`), each with its distinct canonical values.
+
+    An array within it is there twice, as everywhere: as elements, and as the values of these.
+    """
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
+
+    def __str__(self) -> str:
+        inner = (
+            f"{name.rpartition('.')[2]}: {', '.join(map(str, values))}"
+            for name, values in self.items()
+            if not isinstance(values[0], Element) and name.rpartition(".")[0] not in self
+        )
+        return f"{{{', '.join(inner)}}}"
+
+
+Value = bool | int | float | Decimal | str | datetime | Point | Element
 Key = int | float | Decimal | str | Point
 
 EQUALITY = frozenset({"=", "!="})
@@ -282,6 +303,25 @@ class PointDomain(Domain, frozen=True, kw_only=True, tag="point", omit_defaults=
     def from_text(self, text: str) -> object:
         parts = [part.strip() for part in text.split(",")]
         return [float(part) for part in parts] if all(map(is_number, parts)) else text
+
+
+class ObjectDomain(Domain, frozen=True, kw_only=True, tag="object", omit_defaults=True):
+    """Objects: what an array of objects has for elements. An object's attributes are those of the schema below its name.
+
+    `items` of this domain and `items.sku` of another: elements of `items` have a `sku`. Scopes ask about elements; `items.sku`
+    by itself is all values there are.
+    """
+
+    possible: ClassVar[frozenset[str]] = frozenset()
+
+    def admit(self, raw: object) -> Element:
+        if not isinstance(raw, Element):  # event.py makes them, since it knows their attributes
+            raise self.bad(raw, "an object")
+        return raw
+
+    def key(self, value: Value) -> int:
+        del value
+        return 0
 
 
 def check_member(domain: Domain, value: str) -> None:

@@ -5,7 +5,8 @@ attribute of their view, with values from the attribute's domain, one value wher
 it binds nothing else (rule 3).
 
 Raw events are JSON-like. Nested objects flatten to dotted names, arrays give several values, null or an empty array
-means that the attribute is not bound. Where the schema has just one event type, an event need not name it.
+means that the attribute is not bound. Where the schema has just one event type, an event need not name it. An array of
+objects binds its own attribute, where the schema has one, to its elements, and below it each attribute to the values of all.
 
 The short way for plain events: flat objects whose values are canonical as they come.
 
@@ -21,7 +22,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tocsin.errors import BadValue, EventRejected, Violation, did_you_mean, nearest, shown
-from tocsin.schema.domain import BooleanDomain, Domain, Key, NumericDomain, TextDomain, Value, is_unicode
+from tocsin.schema.domain import (
+    BooleanDomain,
+    Domain,
+    Element,
+    Key,
+    NumericDomain,
+    ObjectDomain,
+    TextDomain,
+    Value,
+    is_unicode,
+)
 from tocsin.schema.event_type import EVENT_TYPE
 from tocsin.schema.finite_domains import EnumeratedDomain, HierarchicalDomain
 
@@ -64,26 +75,74 @@ def admit_thoroughly(schema: Schema, raw: object) -> Event:
     violations: list[Violation] = []
     if not isinstance(raw, Mapping):
         raise EventRejected([Violation("not an object", None, f"an event is an object, not {type(raw).__name__}")])
-    bound = _under_their_names(schema, flatten(raw, schema.point_attributes, violations))
+    bound = _under_their_names(schema, flatten(raw, schema.point_attributes, violations, schema.object_attributes))
     view = _view_of(schema, bound, violations)
-    values: dict[str, tuple[Value, ...]] = {}
-    for name, raws in bound.items():
-        meant = schema.meaning(name)
-        entry = view.attributes.get(meant) if view else None
-        if entry is not None:
-            found = _admit_values(entry, raws, violations)
-            values[meant] = _united(entry.domain, values[meant], found) if meant in values else found
-        elif view is not None and not view.is_open:
-            violations.append(_unknown_attribute(schema, view, name, hint=len(violations) < MOST_SHOWN))
-    given = {schema.meaning(name) for name in bound}
+    values = {} if view is None else _admit_bound(schema, view, bound, violations, set())
     violations.extend(
         Violation("missing mandatory attribute", name, f"the mandatory attribute {name!r} is missing")
         for name in (view.mandatory if view else ())
-        if name not in given
+        if name not in values
     )
     if violations:
         raise EventRejected(violations)
     return Event(values)
+
+
+def _admit_bound(
+    schema: Schema, view: View, bound: Mapping[str, list[object]], violations: list[Violation], told: set[str]
+) -> dict[str, tuple[Value, ...]]:
+    """Return the values of an event, or of an element; those of elements are its own too.
+
+    Appends what is wrong; what may be so of every element is `told` once.
+    """
+    values: dict[str, tuple[Value, ...]] = {}
+    below: dict[str, list[Value]] = {}  # the values of elements
+    for name, raws in bound.items():
+        meant = schema.meaning(name)
+        entry = view.attributes.get(meant)
+        if entry is None:
+            if not view.is_open and name not in told:
+                told.add(name)
+                violations.append(_unknown_attribute(schema, view, name, hint=len(violations) < MOST_SHOWN))
+            continue
+        if isinstance(entry.domain, ObjectDomain):
+            elements: list[object] = []
+            for raw in raws:
+                if not isinstance(raw, _RawElement):
+                    elements.append(raw)
+                    continue
+                element = Element(_admit_bound(schema, view, _under_their_names(schema, raw), violations, told))
+                elements.append(element)
+                for attribute, given in element.items():
+                    below.setdefault(attribute, []).extend(given)
+                if len(violations) > MOST_SHOWN:
+                    break
+            found = tuple(dict.fromkeys(_admit_values(entry, elements, violations)))
+        else:
+            found = _admit_values(entry, raws, violations)
+        _check_unique(entry, found, violations, told)
+        values[meant] = _united(entry.domain, values[meant], found) if meant in values else found
+    for name, given in below.items():
+        values[name] = _united(view[name].domain, values.get(name, ()), tuple(given))
+        _check_unique(view[name], values[name], violations, told)
+    return values
+
+
+def admit_elements(schema: Schema, name: str, raws: object) -> tuple[Element, ...]:
+    """Return the elements of an array of objects, as other tools have it; raises EventRejected."""
+    violations: list[Violation] = []
+    bound = flatten({name: raws}, schema.point_attributes, violations, schema.object_attributes)
+    values = _admit_bound(schema, schema.view(), bound, violations, set())
+    if violations:
+        raise EventRejected(violations)
+    return values.get(name, ())  # type: ignore[return-value]
+
+
+def _check_unique(entry: ViewAttribute, values: tuple[Value, ...], violations: list[Violation], told: set[str]) -> None:
+    if len(values) > 1 and not entry.multiple and entry.name not in told:
+        told.add(entry.name)
+        message = f"{entry.name} is unique, and the event gives {len(values)} values"
+        violations.append(Violation("several values for a unique attribute", entry.name, message))
 
 
 def _view_of(schema: Schema, bound: dict[str, list[object]], violations: list[Violation]) -> View | None:
@@ -105,6 +164,11 @@ def _view_of(schema: Schema, bound: dict[str, list[object]], violations: list[Vi
 def _admit_values(entry: ViewAttribute, raws: list[object], violations: list[Violation]) -> tuple[Value, ...]:
     """Return the distinct canonical values; appends a violation for each that is wrong."""
     domain = entry.domain
+    if isinstance(domain, ObjectDomain):
+        wrong = [raw for raw in raws if not isinstance(raw, Element)]
+        for raw in wrong[:MOST_SHOWN]:
+            violations.append(Violation("bad value", entry.name, f"{entry.name}: {domain.bad(raw, 'an object')}"))
+        return () if wrong else tuple(raws)  # type: ignore[arg-type]
     by_key: dict[Key, Value] = {}
     bad = 0
     for raw in raws:
@@ -118,9 +182,6 @@ def _admit_values(entry: ViewAttribute, raws: list[object], violations: list[Vio
                 break
         else:
             by_key.setdefault(domain.key(value), value)
-    if len(by_key) > 1 and not entry.multiple:
-        message = f"{entry.name} is unique, and the event gives {len(by_key)} values"
-        violations.append(Violation("several values for a unique attribute", entry.name, message))
     return tuple(by_key.values())
 
 
@@ -135,6 +196,8 @@ def _under_their_names(schema: Schema, bound: dict[str, list[object]]) -> dict[s
 
 
 def _united(domain: Domain, some: tuple[Value, ...], more: tuple[Value, ...]) -> tuple[Value, ...]:
+    if isinstance(domain, ObjectDomain):
+        return tuple(dict.fromkeys((*some, *more)))
     by_key = {domain.key(value): value for value in reversed((*some, *more))}
     return tuple(dict.fromkeys(by_key[domain.key(value)] for value in (*some, *more)))
 
@@ -147,16 +210,24 @@ def _unknown_attribute(schema: Schema, view: View, name: str, *, hint: bool) -> 
     return Violation("unknown attribute", name, f"there is no attribute {shown(name)}{guess}")
 
 
+class _RawElement(dict[str, list[object]]):
+    """What `flatten` has found in one object of an array."""
+
+
 def flatten(
-    raw: Mapping[str, object], points: Container[str] = (), violations: list[Violation] | None = None
+    raw: Mapping[str, object],
+    points: Container[str] = (),
+    violations: list[Violation] | None = None,
+    objects: Container[str] = (),
 ) -> dict[str, list[object]]:
     """Return dotted name -> the raw values found there, nulls left out.
 
-    Points look like nested objects or arrays, so `points` tells which names are points.
+    Points look like nested objects or arrays, so `points` tells which names are points. Below a name among `objects` each
+    object is by itself.
     """
     found: dict[str, list[object]] = {}
 
-    def walk(name: str, value: object, depth: int) -> None:
+    def walk(name: str, value: object, depth: int, found: dict[str, list[object]] = found) -> None:
         if value is None:
             return
         if depth > MAX_DEPTH:
@@ -166,11 +237,15 @@ def flatten(
         elif name in points and not _is_list_of_points(value):
             found.setdefault(name, []).append(value)
         elif isinstance(value, Mapping):
+            if name in objects:
+                element = _RawElement()
+                found.setdefault(name, []).append(element)
+                found = element
             for key, inner in value.items():
-                walk(f"{name}.{key}" if name else str(key), inner, depth + 1)
+                walk(f"{name}.{key}" if name else str(key), inner, depth + 1, found)
         elif isinstance(value, list | tuple | set | frozenset):
             for inner in value:
-                walk(name, inner, depth + 1)
+                walk(name, inner, depth + 1, found)
         else:
             found.setdefault(name, []).append(value)
 

@@ -5,7 +5,8 @@
 Nested objects become dotted names, arrays multiple attributes, null says nothing. What is proposed is careful, since
 what exists can never be redefined: whole numbers share the domain `number` with all others, strings are `text`, unless
 the caller asks for more (`integers`, `enumerate_up_to`). Strings that are all instants with a zone are `time`; pairs
-such as {"lat": 40.85, "lon": -73.88} are `point`.
+such as {"lat": 40.85, "lon": -73.88} are `point`. An array of objects is an attribute of its own, of the domain `object`,
+beside those of its elements, so that scopes can ask about it: `some items (sku = 'A' and qty > 3)`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from tocsin.errors import BadDefinition, BadValue, EventRejected, shown
 from tocsin.schema.domain import (
     BooleanDomain,
     Domain,
+    Element,
     NumericDomain,
+    ObjectDomain,
     PointDomain,
     TextDomain,
     TimeDomain,
@@ -44,6 +47,7 @@ _DECIMAL = NumericDomain(name="decimal", type="decimal")
 _TIME = TimeDomain(name="time")
 _TEXT = TextDomain(name="text")
 _POINT = PointDomain(name="point")
+_OBJECT = ObjectDomain(name="object")
 
 # From the narrowest to the widest; an attribute gets the first that admits all its values.
 _CANDIDATES: tuple[Domain, ...] = (_BOOLEAN, _INTEGER, _NUMBER, _DECIMAL, _TIME, _TEXT, _POINT)
@@ -96,6 +100,7 @@ def propose(
     """
     raws, points = _with_points(events)
     samples = [_Sample.of(raw, points) for raw in raws]
+    _note_objects(samples, points)
     attributes = _collect(samples)
     notes: list[str] = []
     domains: dict[str, Domain] = {}
@@ -128,6 +133,16 @@ class _Sample:
         types = tuple(dict.fromkeys(value for value in bound.pop(EVENT_TYPE, []) if isinstance(value, str)))
         return cls(raw, bound, types, _arrays(raw, points))
 
+    def arrays_of_objects(self, points: frozenset[str]) -> Iterable[str]:
+        """Yield the names of arrays that have objects for elements."""
+        for name, value in _named(self.raw, ""):
+            if (
+                name not in points
+                and isinstance(value, list | tuple)
+                and any(isinstance(each, Mapping) for each in value)
+            ):
+                yield name
+
 
 # --- points and arrays ------------------------------------------------------------------------------------------------
 
@@ -158,6 +173,18 @@ def _named(value: object, name: str) -> Iterable[tuple[str, object]]:
             if isinstance(inner, Mapping):
                 for key, below in inner.items():
                     yield from _named(below, f"{name}.{key}" if name else str(key))
+
+
+def _note_objects(samples: list[_Sample], points: frozenset[str]) -> None:
+    """Let the samples bind the arrays of objects that they have, but for those that hold other things, too."""
+    plain = {name for sample in samples for name in sample.bound}
+    found = {name for sample in samples for name in sample.arrays_of_objects(points)} - plain
+    for sample in samples:
+        for name, value in _named(sample.raw, ""):
+            inner = value if isinstance(value, list | tuple) else [value]
+            if name in found and any(isinstance(each, Mapping) for each in inner):
+                sample.bound[name] = [Element()]
+                sample.arrays.add(name)
 
 
 def _is_point_or_points(name: str, value: object) -> bool:
@@ -205,6 +232,8 @@ def _collect(samples: Iterable[_Sample]) -> dict[str, list[object]]:
 
 def _choose(name: str, values: list[object], notes: list[str], *, integers: bool) -> Domain:
     """Return the narrowest domain that admits all the values; where they are mixed, that of most, with a note."""
+    if all(isinstance(value, Element) for value in values):
+        return _OBJECT
     exact = any(isinstance(value, Decimal) for value in values)
     candidates = [
         domain

@@ -80,7 +80,11 @@ def value_schema(domain: Domain) -> dict[str, Any]:
         return {"enum": list(dict.fromkeys([*domain.values, *domain.meaning]))}
     if domain.kind == "point":
         return {"oneOf": [_pair_schema(), *(_place_schema(*names) for names in _PLACES)]}
-    return {"boolean": {"type": "boolean"}, "time": {"type": "string", "format": "date-time"}}[domain.kind]
+    return {
+        "boolean": {"type": "boolean"},
+        "time": {"type": "string", "format": "date-time"},
+        "object": {"type": "object"},
+    }[domain.kind]
 
 
 _PLACES = (("lat", "lon"), ("latitude", "longitude"))
@@ -119,7 +123,7 @@ def _mandatory_rule(schema: Schema, event_type: str) -> dict[str, Any] | None:
     """Return the rule: an event of this type binds the type's mandatory attributes."""
     then: dict[str, Any] = {"properties": {}}
     for entry in schema.event_type(event_type).attributes:
-        if entry.mandatory:
+        if entry.mandatory and not any(entry.attribute.startswith(f"{each}.") for each in schema.object_attributes):
             *above, last = _path(schema, schema.meaning(entry.attribute))
             place = then
             for key in above:

@@ -279,6 +279,11 @@ class Schema(Shown):
         points = {name for name, domain in self.attributes.items() if self.domains[domain].kind == "point"}
         return frozenset(points | {alias for alias, target in self.aliases.items() if target in points})
 
+    @functools.cached_property
+    def object_attributes(self) -> frozenset[str]:
+        """The attributes whose values are the elements of arrays of objects."""
+        return frozenset(name for name, domain in self.attributes.items() if self.domains[domain].kind == "object")
+
     # --- events -------------------------------------------------------------------------------------------------------
 
     @classmethod

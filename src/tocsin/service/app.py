@@ -109,7 +109,8 @@ class Server(uvicorn.Server):
             for server in self.servers:
                 for socket in server.sockets:
                     host, port = socket.getsockname()[:2]
-                    self._tell(f"Tocsin serves http://{f'[{host}]' if ':' in host else host}:{port}")
+                    scheme = "https" if self.config.is_ssl else "http"
+                    self._tell(f"Tocsin serves {scheme}://{f'[{host}]' if ':' in host else host}:{port}")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         service = getattr(self._app.state, "service", None)
@@ -132,9 +133,13 @@ def server_config(app: Any, settings: ServiceSettings, **more: Any) -> uvicorn.C
         "timeout_graceful_shutdown": max(1, round(settings.shutdown_seconds)), "server_header": False,
         "ws": "websockets-sansio", "ws_max_size": 64 << 10, "backlog": 4096, "limit_concurrency": None,
         "timeout_keep_alive": 30, "http": guarded(settings), "proxy_headers": bool(settings.proxies),
-        "forwarded_allow_ips": settings.proxies,
+        "forwarded_allow_ips": settings.proxies, "ssl_certfile": settings.tls_certificate,
+        "ssl_keyfile": settings.tls_key,
     }  # fmt: skip
-    return uvicorn.Config(app, **{**given, **more})
+    config = uvicorn.Config(app, **{**given, **more})
+    if (tls := settings.tls()) is not None:
+        config.ssl_context_factory = lambda *_: tls  # at least TLS 1.2, on both ports
+    return config
 
 
 def run(settings: ServiceSettings, *, tell: Tell, warn: Tell) -> None:

@@ -7,6 +7,7 @@ holds the value. docs/service.md lists them all; a test holds that.
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
@@ -40,6 +41,10 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     xml_port: Port | None = None  # of the thesis's plain TCP daemon; none: it is not started
     hosts: str | None = None  # names by which it is asked for, by commas; * for any; none: see docs/service.md
     trusted_proxies: str | None = None  # addresses, by commas, whose X-Forwarded-For and -Proto are believed
+    tls_certificate: str | None = (
+        None  # a file, with its chain: HTTPS, and TLS on the XML port; none: plain, for a proxy in front
+    )
+    tls_key: str | None = None  # the file of its key, where that is another
     public_url: str | None = None  # as users see it; its origin may open WebSockets and use sessions
 
     # who
@@ -115,6 +120,20 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         if self.public_url is not None:
             own.add((urlsplit(self.public_url).hostname or "").lower())
         return frozenset(own)
+
+    def tls(self) -> ssl.SSLContext | None:
+        """Return how connections are encrypted, TLS 1.2 at least; None: they are not. Raises BadSetting."""
+        if self.tls_certificate is None:
+            if self.tls_key is not None:
+                raise BadSetting("tls_key is the key of a certificate: set tls_certificate, too")
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            context.load_cert_chain(self.tls_certificate, self.tls_key)
+        except (OSError, ssl.SSLError) as error:
+            raise BadSetting(f"tls_certificate and tls_key do not fit: {error}") from None
+        return context
 
     @property
     def proxies(self) -> list[str]:

@@ -14,10 +14,12 @@ from tocsin import plugins
 plugins.require("spark")
 
 from tocsin.pipeline.backfill import LogBackfill, backfill, compare
+from tocsin.pipeline.given_subscriptions import release_subscriptions
 from tocsin.pipeline.match import Validated, explain_match, match, validate
 from tocsin.pipeline.match_file import Written, write_matches
-from tocsin.pipeline.session import session, start_session
+from tocsin.pipeline.session import readable_errors, session, start_session
 from tocsin.pipeline.subscription_table import BadSubscriptions, SubscriptionTable, TableChange, TableVersion
+from tocsin.pipeline.table_function import register_functions
 
 __all__ = [
     "BadSubscriptions",
@@ -31,6 +33,9 @@ __all__ = [
     "compare",
     "explain_match",
     "match",
+    "readable_errors",
+    "register_functions",
+    "release_subscriptions",
     "session",
     "start_session",
     "validate",

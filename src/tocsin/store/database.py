@@ -1,7 +1,8 @@
 """Databases: SQLite in a file, or PostgreSQL by URL, opened so that what is committed is on disk.
 
 SQLite runs in WAL mode with synchronous=FULL: a commit returns after fsync, one writer at a time, readers undisturbed.
-PostgreSQL must have fsync, full_page_writes and synchronous_commit on. Anything weaker raises WeakDurability.
+PostgreSQL must have fsync, full_page_writes and synchronous_commit on. Anything weaker raises WeakDurability. A PostgreSQL
+on another machine is connected to by TLS, unless its address says sslmode=disable.
 Transactions are begun by store.py, which is this module's only user apart from backup.py.
 
 Upgrading: making the tables, or bringing them to this code's version, by the migrations in migrations/.
@@ -13,6 +14,7 @@ that a rolling restart does not pull the tables from under the processes that st
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import os
 import re
 from collections.abc import Iterator
@@ -148,8 +150,29 @@ def _begin_sqlite(connection: Connection) -> None:
 # --- PostgreSQL -------------------------------------------------------------------------------------------------------
 
 
+def encrypted(url: URL) -> URL:
+    """Return the address by which a database is connected to: on another machine by TLS, unless it says otherwise.
+
+    libpq by itself would fall back to plain text without a word. What it is told to require it refuses to do without.
+    """
+    hosts = [url.host] if url.host else str(url.query.get("host", "")).split(",")
+    if "sslmode" in url.query or all(map(_is_here, hosts)):
+        return url
+    return url.update_query_dict({"sslmode": "require"})
+
+
+def _is_here(host: str) -> bool:
+    """Return whether a host is this machine: a socket's folder, or a loopback address."""
+    if not host or host.startswith(("/", "@")) or host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def _postgres(url: URL) -> Engine:
-    engine = create_engine(url, pool_size=8, max_overflow=32, pool_pre_ping=True)
+    engine = create_engine(encrypted(url), pool_size=8, max_overflow=32, pool_pre_ping=True)
     event.listen(engine, "connect", _check_postgres)
     return engine
 

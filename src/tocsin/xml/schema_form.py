@@ -59,6 +59,7 @@ KIND_OF = {
     "boolean": "boolean",
     "time": "time",
     "point": "point",
+    "object": "object",
 }
 ATTRIBUTES = {
     *("oid", "name", "type", "attr", "operators"),

@@ -35,6 +35,11 @@ FILTERED = (
     Shape(subscriptions=70, columns=3, constants=2, multiple=0.0, generic=0.0),  # told by bytes alone
     Shape(subscriptions=70, columns=6, constants=140, multiple=0.2),
 )
+RANGED = (
+    Shape(subscriptions=60, columns=3, constants=900, multiple=0.0, generic=0.0, disjunctions=0.0),
+    Shape(subscriptions=80, columns=5, constants=600),
+)
+IN_BANDS = PlanCosts(row=0.001, ranged=1, many_codes=0, bands=0.0, passing=1.0)  # wherever there is a range
 COSTS = (PlanCosts(row=10.0, probe=1.0), PlanCosts())
 
 
@@ -46,6 +51,8 @@ def run_kernels() -> list[object]:
             answers.append(run_shape(np.random.default_rng(seed), shape, costs))
     for shape in FILTERED:
         answers.append(run_shape(np.random.default_rng(9), shape, PlanCosts(passing=1.0)))
+    for shape in RANGED:
+        answers.append(run_shape(np.random.default_rng(5), shape, IN_BANDS))
     return answers
 
 

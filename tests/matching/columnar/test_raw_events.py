@@ -16,7 +16,7 @@ from tocsin.schema import BooleanDomain, EventType, NumericDomain, Schema, TextD
 
 def outcome(matcher: Matcher, raw: Any, *, short: bool) -> Any:
     try:
-        ids = matcher.match_raw(raw) if short else matcher.match_array(matcher.schema.admit(raw))
+        ids = matcher.match_raw(raw) if short else matcher.match_array(raw)
     except EventRejected as error:
         return str(error)
     return sorted(ids.tolist(), key=repr)

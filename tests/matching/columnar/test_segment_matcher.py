@@ -7,19 +7,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.index.tables import Shape, check_holds, coded, matches_of, random_events, random_table
+from tests.index.tables import NO_DOMAIN, Shape, check_holds, coded, matches_of, random_events, random_table
+from tocsin.compile.table import Column, ConjunctionTable, PredicateKind
 from tocsin.index.build import Lifetimes, build_segment
+from tocsin.index.explain import table_of
+from tocsin.index.key_column import CodedBatch
 from tocsin.index.layout import Section
 from tocsin.index.plan import PlanCosts
 from tocsin.matching.columnar.segment_matcher import SegmentMatcher
 
 EAGER = PlanCosts(row=10.0, probe=1.0)
 FILTERED = PlanCosts(row=1.0, probe=40.0, passing=1.0)  # clusters of a few dozen rows, all with filters
+IN_BANDS = PlanCosts(ranged=1, many_codes=0, bands=0.0, passing=1.0)  # wherever there is a range
 SHAPES = {
     "plain": Shape(generic=0.0, multiple=0.0, disjunctions=0.0),
     "everything": Shape(checks=5),
     "multiples": Shape(multiple=1.0, generic=0.4),
     "large code spaces": Shape(constants=400, columns=3, subscriptions=600),
+    "many codes": Shape(constants=40_000, columns=6, subscriptions=1500, multiple=0.1, generic=0.1),
     "few columns": Shape(columns=2, constants=3, subscriptions=400),
     "one column": Shape(columns=1, constants=30),
     "many rows": Shape(subscriptions=3000, columns=6, generic=0.02, multiple=0.1, disjunctions=0.01),
@@ -49,7 +54,9 @@ def batch_answers(matcher: Any, batch: Any, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-@pytest.mark.parametrize("costs", [EAGER, PlanCosts(), FILTERED], ids=["clusters", "root", "filters"])
+@pytest.mark.parametrize(
+    "costs", [EAGER, PlanCosts(), FILTERED, IN_BANDS], ids=["clusters", "root", "filters", "bands"]
+)
 def test_matches_are_those_that_the_table_means(shape: Any, costs: Any) -> None:
     rng = np.random.default_rng(len(str(shape)))
     table = random_table(rng, shape)
@@ -64,6 +71,81 @@ def test_matches_are_those_that_the_table_means(shape: Any, costs: Any) -> None:
     for event, codes in enumerate(events[:40]):
         one = matcher.match_one(coded(table, [codes]), check=decider_of(segment, event))
         assert sorted(one.tolist()) == expected[event]
+
+
+def ranged_table(rng: np.random.Generator, subscriptions: int, wide: float = 0.5) -> ConjunctionTable:
+    """Return conjunctions of six ranges over eight columns of 3,000 constants, each of that share of the codes; a third ask more."""
+    constants = np.arange(3_000)
+    columns = [Column(f"a{c}", NO_DOMAIN, False, "value", constants) for c in range(8)]
+    column = np.sort(np.argsort(rng.random((subscriptions, 8)), axis=1)[:, :6], axis=1)
+    width = int(wide * 6_001)
+    low = rng.integers(0, 6_001 - width + 1, (subscriptions, 6))
+    low[::7, 0] = 0  # one-sided
+    high = np.where(low == 0, width, low + width)
+    high[1::7, 1] = 6_000
+    kind = np.full((subscriptions, 6), PredicateKind.SOME_IN)
+    kind[::3, 2] = PredicateKind.NONE_IN  # excluded: an atom of the row
+    high[::3, 2] = low[::3, 2]
+    high[2::9, 3] = low[2::9, 3] = rng.integers(0, 6_001, len(high[2::9, 3]))  # equal
+    return ConjunctionTable(
+        columns=columns, ids=np.arange(subscriptions, dtype=np.int64), subscription=np.arange(subscriptions),
+        offset=np.arange(0, 6 * subscriptions + 1, 6), column=column.reshape(-1).astype(np.uint16),
+        kind=kind.reshape(-1).astype(np.uint8), low=low.reshape(-1).astype(np.int32),
+        high=high.reshape(-1).astype(np.int32), set_offset=np.zeros(1, np.int64), set_low=np.zeros(0, np.int32),
+        set_high=np.zeros(0, np.int32), checks=[],
+    )  # fmt: skip
+
+
+def meant(table: ConjunctionTable, batch: CodedBatch) -> list[list[int]]:
+    """Return what the table means, for columns of one code and intervals; an absent code is -1."""
+    low, high, column = (each.reshape(len(table), -1) for each in (table.low, table.high, table.column))
+    some = table.kind.reshape(len(table), -1) == PredicateKind.SOME_IN
+    found = []
+    for event in batch.codes.T:
+        code = event[column]
+        holds = ((low <= code) & (code <= high)) == some
+        found.append(np.flatnonzero((holds & (code >= 0)).all(axis=1)).tolist())
+    return found
+
+
+@pytest.mark.parametrize(("wide", "events"), [(0.5, 700), (0.98, 300), (0.5, 10)], ids=["few", "dense", "one by one"])
+def test_many_ranges_are_stored_in_bands_and_match_what_they_mean(wide: float, events: int) -> None:
+    rng = np.random.default_rng(3)
+    table = ranged_table(rng, 1_700, wide)
+    segment = build_segment(table, costs=PlanCosts(passing=1.0))
+    segment.check()
+    in_bands = segment.section(Section.BLOCK_RANGES)
+    assert (in_bands >= 0).any()
+    codes = rng.integers(0, 6_001, (8, events)).astype(np.int32)
+    codes[rng.random(codes.shape) < 0.02] = -1
+    batch = CodedBatch(codes, {})
+    matcher, expected = SegmentMatcher(segment), meant(table, batch)
+    matcher.workspace.runs, matcher.workspace.bitmaps = np.zeros((70, 4), np.int32), np.zeros(70, np.uint64)
+    assert batch_answers(matcher, batch) == expected
+    assert matcher.count(batch).tolist() == [len(numbers) for numbers in expected]
+    if events > 24:
+        assert matcher.counters().tiles > 0
+    for event in range(0, events, 29):
+        one = CodedBatch(codes[:, event : event + 1].copy(), {})
+        assert sorted(matcher.match_one(one).tolist()) == expected[event]
+    segment.kill(np.arange(0, 1_700, 3))
+    segment.check()
+    assert batch_answers(matcher, batch) == [[s for s in numbers if s % 3] for numbers in expected]
+    assert segment.living(np.arange(1_700, dtype=np.int32)).sum() == 1_700 - 567
+    back = table_of(segment)
+    assert len(back) == 1_700 - 567
+    again = build_segment(back, costs=IN_BANDS)
+    assert batch_answers(SegmentMatcher(again), batch) == [[s for s in numbers if s % 3] for numbers in expected]
+
+
+def test_few_ranges_and_few_rows_stay_atoms() -> None:
+    table = ranged_table(np.random.default_rng(4), 100)
+    assert not len(build_segment(table).section(Section.BLOCK_RANGES))
+    assert not len(
+        build_segment(ranged_table(np.random.default_rng(4), 1_000), costs=PlanCosts(ranged=7)).section(
+            Section.BLOCK_RANGES
+        )
+    )
 
 
 def test_filters_take_the_place_of_tiles_where_few_events_meet_a_block() -> None:

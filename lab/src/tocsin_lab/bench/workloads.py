@@ -5,6 +5,8 @@ fabret   32 attributes, values 1-35, 5 equalities, two of them on fixed attribut
          every hundredth event is made from a subscription
 market   a marketplace: Zipf categories, brands and cities, ranges of price, year and mileage, 5% pure narrow ranges
 cents    market with prices in cents: ranges of high cardinality
+rein     the ranges of REIN, TAMA and their successors: 20 attributes, a domain of a million, 10 ranges of half the domain
+         each; one pair in a thousand matches. rein-attributes: attributes by Zipf. rein-values: values by Zipf too
 
 Values are integers (texts are numbered); a subscription is the conjunction of its predicates.
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -124,8 +127,49 @@ def market_in_cents(subscriptions: int, events: int, seed: int = 0) -> Workload:
     return market(subscriptions, events, seed, cents=True)
 
 
+REIN_ATTRIBUTES, REIN_RANGES, REIN_DOMAIN = 20, 10, 1_000_000
+
+
+def rein(
+    subscriptions: int, events: int, seed: int = 0, zipf_attributes: bool = False, zipf_values: bool = False
+) -> Workload:
+    """Return the interval workload of REIN (Qian et al. 2014) and those after it.
+
+    With Zipf, attribute i is asked for as often as 1 / (i + 1) says; values, and the middles of ranges, crowd at 0.
+    """
+    rng = np.random.default_rng(seed)
+    weight = 1 / np.arange(1, REIN_ATTRIBUTES + 1) if zipf_attributes else np.ones(REIN_ATTRIBUTES)
+    # The ten smallest of exponential times: a choice without repetition, by weight.
+    times = rng.exponential(size=(subscriptions, REIN_ATTRIBUTES)) / weight
+    attribute = np.sort(np.argpartition(times, REIN_RANGES, axis=1)[:, :REIN_RANGES], axis=1)
+
+    def values(shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
+        uniform = rng.random(shape)
+        # Of density 1 / x: the logarithm is uniform.
+        drawn = np.expm1(uniform * np.log(REIN_DOMAIN)) if zipf_values else uniform * REIN_DOMAIN
+        return drawn.astype(np.int64)
+
+    half = REIN_DOMAIN // 2
+    if zipf_values:  # around a value, as wide above as below, within the domain
+        low = np.maximum(values((subscriptions, REIN_RANGES)) - half // 2, 0) + rng.integers(
+            0, 1_000, (subscriptions, REIN_RANGES)
+        )
+    else:
+        low = rng.integers(0, half, (subscriptions, REIN_RANGES))
+    ends = np.stack([low, low + half], axis=2)
+    offset = np.arange(0, 2 * REIN_RANGES * subscriptions + 1, 2 * REIN_RANGES)
+    operator = np.tile([_GE, _LE], REIN_RANGES * subscriptions)
+    names = tuple(f"a{i}" for i in range(REIN_ATTRIBUTES))
+    return Workload(
+        names, {}, offset, np.repeat(attribute, 2, axis=1).reshape(-1), operator, ends.reshape(-1),
+        values((REIN_ATTRIBUTES, events)),
+    )  # fmt: skip
+
+
 WORKLOADS: dict[str, Callable[..., Workload]] = {
-    "topss": topss, "fabret": fabret, "market": market, "cents": market_in_cents,
+    "topss": topss, "fabret": fabret, "market": market, "cents": market_in_cents, "rein": rein,
+    "rein-attributes": partial(rein, zipf_attributes=True),
+    "rein-values": partial(rein, zipf_attributes=True, zipf_values=True),
 }  # fmt: skip
 
 

@@ -46,7 +46,9 @@ def match(
 
 @app.command()
 def workload(
-    name: str = typer.Argument(help="topss, fabret, market, cents, thesis, debs, rules or news."),
+    name: str = typer.Argument(
+        help="topss, fabret, market, cents, rein, rein-attributes, rein-values, thesis, debs, rules or news."
+    ),
     subscriptions: int = typer.Option(100_000, min=1),
     events: int = typer.Option(10_000, min=1),
     out: Path = typer.Option(..., help="The folder for subscriptions.jsonl and events.jsonl."),

@@ -3,7 +3,8 @@
 As in the join, a row's matches of a tile are the AND of the words of its atoms. The words are added up bit by bit: bit e
 of planes[k] is bit k of the count of event e, and carry-save adders take 16 words at a time, some four operations a word.
 No bitmap is written, turned or decoded, so that counting takes a fraction of the time of matching, and no memory.
-Only where every row is a subscription of its own, and live: what needs finishing (emit.py) is matched, then counted.
+Only where every row is a subscription of its own, and live: what needs finishing (emit.py) is matched, then counted, and
+so are segments with ranges in bands (ranged.py).
 """
 
 # Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
@@ -199,7 +200,18 @@ def count(
         fill_dense_truth(truth, segment, slots, offset, codes, e)
         while run < end:
             counts[e - first_event] += append_block(
-                segment, numbers, slots, offset, codes, e, np.int64(grouped[run, 3]), truth, out, np.int64(0), counters
+                segment,
+                numbers,
+                slots,
+                offset,
+                codes,
+                e,
+                np.int64(grouped[run, 3]),
+                truth,
+                events,
+                out,
+                np.int64(0),
+                counters,
             )
             run += 1
         set_simple_truth(truth, segment, simple, narrow, e, 0)

@@ -43,6 +43,7 @@ from tocsin.matching.columnar.events import Matrix, Narrow
 from tocsin.matching.columnar.fill import Truth, clear_dense_truth, fill_dense_truth, fill_local_truth, set_simple_truth
 from tocsin.matching.columnar.join import DIRECT_ROWS, VISITS, WORDS
 from tocsin.matching.columnar.probe import probe
+from tocsin.matching.columnar.ranged import append_ranged
 from tocsin.matching.columnar.workspace import DIRECT, SPARSE, Runs
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def prefetch_blocks(segment: OpenSegment, numbers: Numbers, far: int, near: int)
 @helper
 def append_block(
     segment: OpenSegment, numbers: Numbers, slots: Matrix, offset: Int64s, codes: Int32s, e: int, block: int, truth: Truth,
-    out: Numbers, p: int, counters: Int64s,
+    bands: Int32s, out: Numbers, p: int, counters: Int64s,
 ) -> int:  # fmt: skip
     """Append the numbers of the block's rows that event e matches; dense truth is filled already.
 
@@ -172,6 +173,11 @@ def append_block(
         first = segment.dense_atoms + segment.local_start[local] - first_value
         fill_local_truth(truth, first, segment, local, slots, offset, codes, e)
     atoms, sketches, stripe_row = segment.atoms, segment.sketches, segment.stripe_row
+    if len(segment.block_ranges) > 0 and segment.block_ranges[block] >= 0:
+        counters[DIRECT_ROWS] += np.int64(
+            stripe_row[segment.block_stripe[block + 1]] - stripe_row[segment.block_stripe[block]]
+        )
+        return append_ranged(segment, block, slots, e, bands, truth, numbers, out, p)
     block_row, first_sketch = np.int64(stripe_row[segment.block_stripe[block]]), np.int64(segment.block_sketch[block])
     for s in range(segment.block_stripe[block], segment.block_stripe[block + 1]):
         width, row, end = np.int64(segment.stripe_width[s]), np.int64(stripe_row[s]), np.int64(stripe_row[s + 1])
@@ -192,8 +198,8 @@ def append_block(
 def emit(
     buffer: Bytes, directory: Directory, numbers: Numbers, beside_offset: Int64s, beside: Numbers, slots: Matrix,
     simple: Atoms, offset: Int64s, codes: Int32s, narrow: Narrow, first_event: int, start: int, stop: int, bitmaps: Words,
-    sparse: Int32s, run_start: Int32s, runs: Runs, truth: Truth, out: Numbers, ends: Int64s, counters: Int64s,
-    room_needed: Int64s,
+    sparse: Int32s, run_start: Int32s, runs: Runs, truth: Truth, bands: Int32s, out: Numbers, ends: Int64s,
+    counters: Int64s, room_needed: Int64s,
 ) -> int:  # fmt: skip
     """Write what is told (`numbers`, by row) of events start .. into out while it fits; return the first not written.
 
@@ -242,7 +248,7 @@ def emit(
                     np.int64(runs[far, 3]) if far < end and runs[far, 2] == DIRECT else -1,
                     np.int64(runs[near, 3]) if near < end and runs[near, 2] == DIRECT else -1,
                 )
-                p = append_block(segment, numbers, slots, offset, codes, e, position, truth, out, p, counters)
+                p = append_block(segment, numbers, slots, offset, codes, e, position, truth, bands, out, p, counters)
             run += 1
         if filled:
             set_simple_truth(truth, segment, simple, narrow, e, 0)
@@ -254,7 +260,7 @@ def emit(
 @lean_kernel
 def match_one(
     buffer: Bytes, directory: Directory, numbers: Numbers, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s,
-    narrow: Narrow, truth: Truth, visits: Words, tile: Matrix, own: Int64s, out: Numbers, counters: Int64s,
+    narrow: Narrow, truth: Truth, bands: Int32s, visits: Words, tile: Matrix, own: Int64s, out: Numbers, counters: Int64s,
 ) -> int:  # fmt: skip
     """Write the numbers that event 0 matches into out (which has room for all rows); return how many."""
     segment = open_segment(buffer, directory)
@@ -273,7 +279,7 @@ def match_one(
             np.int64(visits[i + 8] >> np.uint64(32)) if i + 8 < n else -1,
             np.int64(visits[i + 3] >> np.uint64(32)) if i + 3 < n else -1,
         )
-        p = append_block(segment, numbers, slots, offset, codes, 0, block, truth, out, p, counters)
+        p = append_block(segment, numbers, slots, offset, codes, 0, block, truth, bands, out, p, counters)
     set_simple_truth(truth, segment, simple, narrow, 0, 0)
     clear_dense_truth(truth, segment, slots, offset, codes, 0)
     counters[VISITS] += n

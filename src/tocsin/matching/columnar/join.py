@@ -4,7 +4,8 @@ For a tile of up to 64 events of one block, a row's matches are the AND of the w
 (workspace.py), until emit.py writes them out event by event. Where a tile would cost more than testing its rows, a run says
 that the block is still to be evaluated. Rows of a block that has filters may be passed event by event instead, into
 sparse runs at once (join.py). 64 rows whose sketch holds for no event of the tile are skipped. Of a chunk of rows,
-64 rows in which few bits are set for the whole tile go to the sparse runs, others to the bitmaps.
+64 rows in which few bits are set for the whole tile go to the sparse runs, others to the bitmaps. Blocks with ranges in
+bands (ranged.py) have tiles of 256 events.
 
 Filtering: the rows of a block that an event passes, 32 at a time, and which of these it matches.
 
@@ -21,10 +22,20 @@ import numpy as np
 from tocsin.index.jit import helper, inlined, lean_kernel
 from tocsin.index.layout import FALSE_ATOM, TRUE_ATOM, Bytes, Directory
 from tocsin.index.open_segment import Atoms, Int32s, Int64s, OpenSegment, group_and_value, open_segment
+from tocsin.index.ranges import CHUNK, PARTS
 from tocsin.index.rows import EQUALITY_BYTES, EVENT_BYTES, FILTER_BYTES, FILTER_ROWS
 from tocsin.matching.columnar.bits import ONE, Words, count_ones, count_zeros, rows_equal, rows_equal_twice, transpose
 from tocsin.matching.columnar.events import Matrix, Narrow
 from tocsin.matching.columnar.fill import clear_tile, code_holds, expand_bytes, fill_tile, worth_a_tile
+from tocsin.matching.columnar.ranged import (
+    FEWEST_EVENTS,
+    TILE_EVENTS,
+    TILE_WORDS,
+    RangedTile,
+    and_bands,
+    compare_ends,
+    fill_bands,
+)
 from tocsin.matching.columnar.workspace import CHUNK_ROWS, DIRECT, SPARSE, Runs, add_run, group_runs
 
 _ROWS, _BYTES, _THIRD = np.uint64(FILTER_ROWS), np.uint64(FILTER_BYTES), np.uint64(2 * EQUALITY_BYTES)
@@ -78,28 +89,40 @@ def keep_matches(
 
     The last atom is tested first: filters know the first ones.
     """
-    atoms, stripe_row, groups, byte_groups = segment.atoms, segment.stripe_row, segment.groups, segment.byte_groups
-    byte_end = np.int64(groups[4 * byte_groups - 2] + groups[4 * byte_groups - 1])
-    first = np.int64(segment.block_stripe[block])
+    stripe_row, first = segment.stripe_row, np.int64(segment.block_stripe[block])
     kept = 0
     for i in range(n):
         e, row, s = np.int64(pairs[2 * i]), np.int64(stripe_row[first]) + np.int64(pairs[2 * i + 1]), first
         while row >= stripe_row[s + 1]:
             s += 1
-        width = np.int64(segment.stripe_width[s])
-        start = np.int64(segment.stripe_data[s]) + (row - np.int64(stripe_row[s])) * width
-        holds, z = True, start + width
-        while holds and z > start:
-            z -= 1
-            atom = np.int64(atoms[z])
-            if TRUE_ATOM < atom < byte_end:
-                g = byte_group(groups, byte_groups, atom)
-                holds = np.int64(narrow[EVENT_BYTES * e + g]) == atom - np.int64(groups[4 * g + 2])
-            elif atom != TRUE_ATOM:
-                holds = atom_holds(segment, block, atom, slots, simple, offset, codes, e)
+        holds = row_holds(segment, block, s, row, slots, simple, offset, codes, narrow, e)
         pairs[2 * kept], pairs[2 * kept + 1] = e, pairs[2 * i + 1]
         kept += holds
     return kept
+
+
+@helper
+def row_holds(
+    segment: OpenSegment, block: int, stripe: int, row: int, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s,
+    narrow: Narrow, e: int,
+) -> bool:  # fmt: skip
+    """Return whether all atoms of a row hold for event e."""
+    atoms, groups, byte_groups = segment.atoms, segment.groups, segment.byte_groups
+    byte_end = np.int64(0)
+    if byte_groups > 0 and len(narrow) > 0:
+        byte_end = np.int64(groups[4 * byte_groups - 2] + groups[4 * byte_groups - 1])
+    width = np.int64(segment.stripe_width[stripe])
+    start = np.int64(segment.stripe_data[stripe]) + (row - np.int64(segment.stripe_row[stripe])) * width
+    holds, z = True, start + width
+    while holds and z > start:
+        z -= 1
+        atom = np.int64(atoms[z])
+        if TRUE_ATOM < atom < byte_end:
+            g = byte_group(groups, byte_groups, atom)
+            holds = np.int64(narrow[EVENT_BYTES * e + g]) == atom - np.int64(groups[4 * g + 2])
+        elif atom != TRUE_ATOM:
+            holds = atom_holds(segment, block, atom, slots, simple, offset, codes, e)
+    return holds
 
 
 @inlined
@@ -246,12 +269,146 @@ def bitmap_stride(words: int) -> int:
     return words if words < 16 else (((words + 7) >> 3) | 1) << 3
 
 
+# Blocks with ranges in bands.
+
+
+PAIRS_OF_A_CHUNK = 2_048  # of its 512 rows and 256 events, up to which these are listed one by one
+
+
+@helper
+def test_rest(
+    segment: OpenSegment, block: int, row: int, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s,
+    narrow: Narrow, events: Int32s, results: Words, left: Words,
+) -> None:  # fmt: skip
+    """Clear the results of rows from `row` on, of a chunk, whose atoms do not all hold; left[part] are the rows to look at."""
+    s = np.int64(segment.block_stripe[block])
+    for part in range(PARTS):
+        word = left[part]
+        while word:
+            r = 64 * part + count_zeros(word)
+            word &= word - ONE
+            while row + r >= segment.stripe_row[s + 1]:
+                s += 1
+            if segment.stripe_width[s] == 0:
+                continue
+            for q in range(TILE_WORDS):
+                found = results[TILE_WORDS * r + q]
+                while found:
+                    e = count_zeros(found)
+                    found &= found - ONE
+                    event = np.int64(events[64 * q + e])
+                    if not row_holds(segment, block, s, row + r, slots, simple, offset, codes, narrow, event):
+                        results[TILE_WORDS * r + q] ^= ONE << np.uint64(e)
+
+
+@helper
+def list_pairs(results: Words, left: Words, row: int, pairs: Int32s, n: int, count: Int32s) -> int:
+    """Append pairs (event of the tile, row + row of the chunk); count[e + 1] is the number of event e. Return how many there are."""
+    z = np.uint64(2 * n)
+    for part in range(PARTS):
+        word = left[part]
+        while word:
+            r = 64 * part + count_zeros(word)
+            word &= word - ONE
+            for q in range(TILE_WORDS):
+                found = results[np.uint64(TILE_WORDS * r + q)]
+                while found:
+                    e = 64 * q + count_zeros(found)
+                    found &= found - ONE
+                    pairs[z], pairs[z + ONE] = e, row + r
+                    count[np.uint64(e + 1)] += 1
+                    z += np.uint64(2)
+    return np.int64(z >> ONE)
+
+
+@helper
+def join_ranged(
+    segment: OpenSegment, block: int, numbers: Int32s, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s,
+    narrow: Narrow, first_event: int, visits: Words, i: int, m: int, ranged: RangedTile, results: Words, totals: Int64s,
+    pairs: Int32s, bitmaps: Words, sparse: Int32s, runs: Runs, used: Int64s, needs: Int64s,
+) -> int:  # fmt: skip
+    """Evaluate a block for visits i .. i + m - 1, at most 256; return 0, or what to have more of.
+
+    used[0], used[1] and used[2] are how much of bitmaps, sparse and runs is in use. Pairs of several chunks are put into
+    the order of events together.
+    """
+    events, count, left, words, found = ranged.events, ranged.count, ranged.left, ranged.words, ranged.results
+    for z in range(m):
+        events[z] = np.int64(visits[i + z] & np.uint64(0xFFFFFFFF))
+    fill_bands(ranged, segment, slots, m)
+    stripe_row, stripe, after = segment.stripe_row, segment.block_stripe[block], segment.block_stripe[block + 1]
+    first, end = np.int64(stripe_row[stripe]), np.int64(stripe_row[after])
+    with_atoms = segment.stripe_width[after - 1] > 0
+    chunk, n = np.int64(segment.block_ranges[block]), np.int64(0)
+    room = (len(pairs) >> 1) - PAIRS_OF_A_CHUNK
+    count[:] = 0
+    for row in range(first, end, CHUNK):
+        and_bands(segment, chunk, words, found, m)
+        compare_ends(segment, chunk, ranged, slots)
+        if with_atoms:
+            test_rest(segment, block, row, slots, simple, offset, codes, narrow, events, found, left)
+        total = np.int64(0)
+        for part in range(PARTS):
+            word = left[part]
+            while word:
+                at = np.uint64(TILE_WORDS * (64 * part + count_zeros(word)))
+                word &= word - ONE
+                for q in range(np.uint64(TILE_WORDS)):
+                    total += count_ones(found[at + q])
+        if total <= PAIRS_OF_A_CHUNK:
+            n = list_pairs(found, left, row - first, pairs, n, count)
+        else:
+            for q in range((m + 63) >> 6):
+                dense = np.int64(0)
+                for part in range(PARTS):
+                    totals[part] = 0
+                    for r in range(64 * part, 64 * part + 64):
+                        results[r] = found[TILE_WORDS * r + q]
+                        totals[part] += count_ones(results[r])
+                    dense += totals[part] > 0
+                if dense == 0:
+                    continue
+                if used[0] + 64 * dense + 64 > len(bitmaps):
+                    needs[0] = 2 * len(bitmaps) + 1
+                    return NEEDS_BITMAPS
+                if used[1] + dense > len(sparse):
+                    needs[1] = 2 * len(sparse) + 1
+                    return NEEDS_SPARSE
+                if used[2] + 64 > len(runs):
+                    needs[2] = 2 * len(runs) + 1
+                    return NEEDS_RUNS
+                transpose_some(results, totals, 0, PARTS, row, bitmaps, used[0], dense, sparse, used[1])
+                for e in range(min(64, m - 64 * q)):
+                    used[2] = add_run(
+                        runs, used[2], events[64 * q + e] - first_event, dense, used[1], used[0] + e * dense
+                    )
+                used[0] += 64 * dense
+                used[1] += dense
+        if n > room or row + CHUNK >= end:
+            if used[1] + n + 8 > len(sparse):  # emission reads eight at a time
+                needs[1] = 2 * len(sparse) + n
+                return NEEDS_SPARSE
+            if used[2] + m > len(runs):
+                needs[2] = 2 * len(runs) + m
+                return NEEDS_RUNS
+            for e in range(m):
+                if count[e + 1]:
+                    used[2] = add_run(runs, used[2], events[e] - first_event, count[e + 1], SPARSE, used[1] + count[e])
+                count[e + 1] += count[e]
+            distribute(pairs, n, count, numbers, first, sparse, used[1])
+            used[1] += n
+            n = np.int64(0)
+            count[:] = 0
+        chunk += 1
+    return 0
+
+
 @lean_kernel
 def join(
     buffer: Bytes, directory: Directory, numbers: Int32s, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s,
     narrow: Narrow, first_event: int, last_event: int, visits: Words, n: int, words: Words, results: Words, pairs: Int32s,
     bitmaps: Words, sparse: Int32s, runs: Runs, run_start: Int32s, grouped: Runs, tile: Matrix, tile_atoms: Atoms,
-    totals: Int64s, counters: Int64s, needs: Int64s,
+    totals: Int64s, ranged: RangedTile, counters: Int64s, needs: Int64s,
 ) -> int:  # fmt: skip
     """Evaluate visits[:n], sorted by block, into runs, grouped by event; return 0, or what to have more of (`needs` says how much).
 
@@ -263,6 +420,7 @@ def join(
     stripe_row, block_stripe, block_filter = segment.stripe_row, segment.block_stripe, segment.block_filter
     atoms, sketches = segment.atoms, segment.sketches
     filtering, told_by_bytes = len(narrow) > 0, simple.shape[0] == 0
+    block_ranges, ranging = segment.block_ranges, len(segment.block_ranges) > 0
     # Bound the memory first, so that nothing below has to stop within a tile.
     need_bitmaps, need_sparse, need_runs = np.int64(64), np.int64(64), np.int64(64)
     i = 0
@@ -275,6 +433,9 @@ def join(
         if filtering and block_filter[block] >= 0 and worth_a_filter(min(64, j - i), rows):
             need_sparse += j - i  # a guess: how many match shows below
             need_runs += (j - i) * (rows // (len(pairs) >> 2) + 1) + 1
+            i = j
+        elif ranging and block_ranges[block] >= 0:
+            need_runs += j - i  # at least: what is needed beyond shows below
             i = j
         while i < j:
             m = min(64, j - i)
@@ -325,6 +486,27 @@ def join(
                     else:
                         used_runs = add_run(runs, used_runs, event, 1, SPARSE, used_sparse - 1)
             i = j
+        while ranging and i < j and block_ranges[block] >= 0:
+            m = min(TILE_EVENTS, j - i)
+            if m >= FEWEST_EVENTS:
+                counters[TILES] += 1
+                counters[TILE_ROWS] += rows * ((m + 63) >> 6)
+                needs[5], needs[6], needs[7] = used_bitmaps, used_sparse, used_runs
+                short = join_ranged(
+                    segment, block, numbers, slots, simple, offset, codes, narrow, first_event, visits, i, m, ranged,
+                    results, totals, pairs, bitmaps, sparse, runs, needs[5:8], needs,
+                )  # fmt: skip
+                if short:
+                    return short
+                used_bitmaps, used_sparse, used_runs = needs[5], needs[6], needs[7]
+            else:
+                if used_runs + m > len(runs):
+                    needs[2] = 2 * len(runs) + m
+                    return NEEDS_RUNS
+                for z in range(i, i + m):
+                    event = np.int64(visits[z] & np.uint64(0xFFFFFFFF)) - first_event
+                    used_runs = add_run(runs, used_runs, event, rows, DIRECT, block)
+            i += m
         while i < j:
             m = min(64, j - i)
             if not worth_a_tile(m, rows):

@@ -39,10 +39,12 @@ from tocsin.index.layout import (
     Section,
 )
 from tocsin.index.open_segment import Int32s, Int64s, open_segment
+from tocsin.index.ranges import CHUNK, PARTS, entry_of, layer_ends, layer_of
 from tocsin.language.render import render
 from tocsin.language.text_patterns import predicate_of_key
 from tocsin.matching.columnar.events import EventLayout, Matrix
 from tocsin.matching.columnar.fill import code_holds
+from tocsin.matching.columnar.ranged import column_of
 from tocsin.schema import BooleanDomain, EnumeratedDomain, HierarchicalDomain, TimeDomain
 
 if TYPE_CHECKING:
@@ -183,13 +185,37 @@ def _find(
                     failures += not (absent and (excluded or other_end))
                     failed = np.int64(atoms[z])
                 at += width
-                if failures != 1 or atoms[at - 1] == FALSE_ATOM:
-                    satisfied[row] = failures == 0
+                outside, alive = -1, width == 0 or atoms[at - 1] != FALSE_ATOM
+                range_kind, range_value = np.int64(0), np.int64(0)
+                if len(segment.block_ranges) and segment.block_ranges[block] >= 0:
+                    place = np.int64(row - segment.stripe_row[segment.block_stripe[block]])
+                    chunk = np.int64(segment.block_ranges[block]) + place // CHUNK
+                    word = segment.range_alive[PARTS * chunk + (place % CHUNK >> 6)]
+                    alive = (word >> np.uint64(place & 63)) & np.uint64(1) != 0
+                    for layer in range(segment.range_chunk[chunk], segment.range_chunk[chunk + 1]):
+                        entry = entry_of(segment.range_rows, segment.range_start, layer, place % CHUNK)
+                        if entry < 0:
+                            continue
+                        k, base, size = layer_of(segment.range_layer, layer)
+                        slot, shift = column_of(segment, k)
+                        low, high = layer_ends(segment.range_bytes, base, size, entry, shift)
+                        code = np.int64(slots[0, slot])
+                        if low <= code <= high:
+                            continue
+                        failures += 1
+                        outside = np.int64(segment.range_columns[2 * k])
+                        range_kind, range_value = (GE, low) if code < low and low > 0 else (LE, high)
+                        if low == high:
+                            range_kind = EQ
+                if failures != 1 or not alive:
+                    satisfied[row] = failures == 0 and alive
                     continue
                 if n == len(found):
                     return n
                 found[n, 0] = row
-                if failed < 0:
+                if outside >= 0:
+                    found[n, 1], found[n, 2], found[n, 3] = outside, range_kind, range_value
+                elif failed < 0:
                     found[n, 1], found[n, 2], found[n, 3] = key_column, EQ, key_value
                 else:
                     g = np.int64(owner[failed])

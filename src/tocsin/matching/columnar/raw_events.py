@@ -103,7 +103,7 @@ class RawEvents:
         while True:
             n = match_packed(
                 segment.buffer, segment.directory, self._told, shape.packed, shape.of_slot, shape.of_simple,
-                layout.first_atom, self._slots, self._simple, _NO_OFFSETS, _NO_CODES, _NO_BYTES, work.truth, work.visits,
+                layout.first_atom, self._slots, self._simple, _NO_OFFSETS, _NO_CODES, _NO_BYTES, work.truth, work.bands, work.visits,
                 work.tile, work.keys, work.out, work.counters,
             )  # fmt: skip
             if n >= 0:
@@ -160,7 +160,7 @@ class RawEvents:
 def match_packed(
     buffer: Bytes, directory: Directory, numbers: Int32s, packed: Int32s, of_slot: Int32s, of_simple: Int32s,
     first_atom: Int32s, slots: Matrix, simple: npt.NDArray[np.uint16], offset: npt.NDArray[np.int64], codes: Int32s,
-    narrow: Narrow, truth: npt.NDArray[np.uint8], visits: npt.NDArray[np.uint64], tile: Matrix,
+    narrow: Narrow, truth: npt.NDArray[np.uint8], bands: Int32s, visits: npt.NDArray[np.uint64], tile: Matrix,
     own: npt.NDArray[np.int64], out: Int32s, counters: npt.NDArray[np.int64],
 ) -> int:  # fmt: skip
     """Lay out event 0, whose codes are packed[of_slot] and packed[of_simple], and match it: see match_one."""
@@ -169,5 +169,5 @@ def match_packed(
     for g in range(len(of_simple)):
         simple[0, g] = first_atom[g] + packed[of_simple[g]]
     return match_one(
-        buffer, directory, numbers, slots, simple, offset, codes, narrow, truth, visits, tile, own, out, counters
+        buffer, directory, numbers, slots, simple, offset, codes, narrow, truth, bands, visits, tile, own, out, counters
     )

@@ -21,6 +21,7 @@ from tocsin.matching.columnar.emit import CheckCallback, Stamps, emit, finisher_
 from tocsin.matching.columnar.events import EventLayout, EventMatrix
 from tocsin.matching.columnar.join import NEEDS_BITMAPS, NEEDS_RUNS, NEEDS_SPARSE, join
 from tocsin.matching.columnar.probe import group, probe, sort_events
+from tocsin.matching.columnar.ranged import COLUMN_WORDS, TILE_EVENTS, RangedTile
 from tocsin.matching.columnar.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -108,6 +109,10 @@ class SegmentMatcher:
         self.layout = EventLayout(segment)
         self._numbers = segment.section(Section.NUMBERS)
         self._rows = segment.scalar(Scalar.ROWS)
+        ranged = len(segment.section(Section.RANGE_COLUMNS)) >> 1
+        self.workspace.grow("ranged_words", COLUMN_WORDS * ranged)
+        self.workspace.grow("ranged_bands", TILE_EVENTS * ranged)
+        self.workspace.grow("bands", 2 * ranged)
         self._busy = False  # whether the workspace holds a batch that is under way
         self._stamps = Stamps()
 
@@ -163,6 +168,7 @@ class SegmentMatcher:
                 self._numbers,
                 *events,
                 work.truth,
+                work.bands,
                 work.visits,
                 work.tile,
                 work.keys,
@@ -179,6 +185,9 @@ class SegmentMatcher:
 
     def count(self, batch: CodedBatch) -> npt.NDArray[np.int64]:
         """Return how many subscriptions each event matches; only where nothing needs finishing (emit.py)."""
+        if len(self.segment.section(Section.RANGE_COLUMNS)):
+            chunks = [np.diff(chunk.offset) for chunk in self.match(batch)]
+            return np.concatenate([np.zeros(0, np.int64), *chunks])
         work, segment = Workspace() if self._busy else self.workspace, self.segment
         events = self.layout.lay_out(batch, work)
         found = np.empty(batch.size, np.int64)
@@ -225,7 +234,11 @@ class SegmentMatcher:
     def _join(self, told: npt.NDArray[np.int32], events: EventMatrix, start: int, stop: int) -> int:
         """Evaluate events from start into runs; return the end of the block of events that memory allows."""
         work, segment = self.workspace, self.segment
-        needs = np.zeros(5, np.int64)
+        needs = np.zeros(8, np.int64)
+        ranged = RangedTile(
+            work.ranged_events, work.ranged_count, work.ranged_left, work.ranged_words, work.ranged_results,
+            work.ranged_bands, work.ranged_only,
+        )  # fmt: skip
         limits = {NEEDS_BITMAPS: BITMAP_WORDS, NEEDS_SPARSE: SPARSE_NUMBERS}
         while True:
             visits, n = self._visits(work, events, start, stop)
@@ -233,7 +246,7 @@ class SegmentMatcher:
             short = join(
                 segment.buffer, segment.directory, told, *events, start, stop, visits, n, work.words,
                 work.results, work.pairs, work.bitmaps, work.sparse, work.runs, work.run_start, work.grouped, work.tile,
-                work.tile_atoms, work.totals, work.counters, needs,
+                work.tile_atoms, work.totals, ranged, work.counters, needs,
             )  # fmt: skip
             if short == 0:
                 return stop
@@ -266,8 +279,8 @@ class SegmentMatcher:
         while start < stop:
             end = emit(
                 segment.buffer, segment.directory, report.told, report.beside_offset, report.beside, *events, first,
-                start, stop, work.bitmaps, work.sparse, work.run_start, work.grouped, work.truth, work.out[:room],
-                work.offset, work.counters, room_needed,
+                start, stop, work.bitmaps, work.sparse, work.run_start, work.grouped, work.truth, work.bands,
+                work.out[:room], work.offset, work.counters, room_needed,
             )  # fmt: skip
             if end < stop and len(work.out) < output_numbers and 4 * (end - start) < 3 * (stop - first):
                 # Rather a larger buffer than many small chunks.

@@ -185,9 +185,14 @@ class TierReader:
         self, coded: CodedBatch, source: EventSource, inquiry: Inquiry, start: int, stop: int, output_ids: int,
         memory: Gathered,
     ) -> Matches:  # fmt: skip
-        """Return the matches of events start .. stop-1 of the source, in that memory."""
+        """Return the matches of events start .. stop-1 of the source: as they were found where that is one chunk, else in that memory.
+
+        A chunk lies in memory of this tier's own, and is there until the tier is asked again.
+        """
         memory.clear()
         for part in self.match(coded.part(start, stop), source, inquiry, start, output_ids):
+            if len(part.offset) - 1 == stop - start:
+                return part
             memory.add(part)
         return memory.matches(start)
 
@@ -196,8 +201,15 @@ def match_tiers(
     readers: Sequence[TierReader], coded: Sequence[CodedBatch], source: EventSource, inquiry: Inquiry, threads: int,
     output_ids: int,
 ) -> Iterator[Matches]:  # fmt: skip
-    """Yield the matches of all tiers, part by part of the events, so that no part becomes too large."""
-    largest = max(range(len(readers)), key=lambda at: len(readers[at].tier.segment), default=0)
+    """Yield the matches of all tiers, part by part of the events, so that no part becomes too large.
+
+    The largest tier writes what the others found beside its own; where the others together are as large, what all found is
+    put together once.
+    """
+    sizes = [len(reader.tier.segment) for reader in readers]
+    largest = max(range(len(readers)), key=sizes.__getitem__, default=0)
+    if sum(sizes) > 2 * max(sizes, default=0):
+        largest = -1
     others = [pair for at, pair in enumerate(zip(readers, coded, strict=True)) if at != largest]
 
     def run(start: int, stop: int, memory: list[Gathered]) -> Iterator[Matches]:
@@ -206,11 +218,8 @@ def match_tiers(
             reader.match_part(batch, source, inquiry, start, stop, output_ids, of_reader)
             for (reader, batch), of_reader in zip(others, each, strict=True)
         ]
-        if len(found) == 1:
-            small, together = found[0], each[0]
-        else:
-            small = together.joined(found, start, stop - start)
-        if not readers:
+        small = together.joined(found, start, stop - start)
+        if not readers or largest < 0:
             yield small
             return
         main, batch = readers[largest], coded[largest].part(start, stop)

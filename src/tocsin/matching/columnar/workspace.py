@@ -68,6 +68,13 @@ CHUNK_ROWS = 8192
 PLANES = 32
 
 
+def aligned_words(count: int) -> npt.NDArray[np.uint64]:
+    """Return zeros that start at a cache line: four words at a time, none is read across two lines."""
+    memory = np.zeros(count + 8, np.uint64)
+    start = -memory.ctypes.data // 8 % 8
+    return memory[start : start + count]
+
+
 class Workspace:
     """Scratch memory of one thread; see matching/columnar/join.py and emit.py for what each holds."""
 
@@ -87,6 +94,14 @@ class Workspace:
         self.grouped = np.zeros((1 << 14, RUN_FIELDS), np.int32)  # runs, by event
         self.tile = np.zeros((5, 65), np.int32)  # of one tile: events, limits, ranks, counts, and 0 .. 63
         self.tile_atoms = np.zeros((64, 32), np.uint16)  # of its events: the atoms that they satisfy
+        self.ranged_events = np.zeros(256, np.int32)  # of a tile of ranges in bands (ranged.py): see RangedTile
+        self.ranged_count = np.zeros(258, np.int32)
+        self.ranged_left = np.zeros(16, np.uint64)
+        self.ranged_words = aligned_words(1 << 12)
+        self.ranged_results = aligned_words(4 * 512)
+        self.ranged_bands = np.zeros(1 << 12, np.uint8)
+        self.ranged_only = np.zeros(512, np.uint8)
+        self.bands = np.zeros(32, np.int32)  # of one event: its band in each range column, and its code
         self.planes = np.zeros(PLANES, np.uint64)  # of one tile, bit by bit: how many rows each event matches
         self.totals = np.zeros(CHUNK_ROWS // 64 + 1, np.int64)  # of each 64 rows of a chunk: the bits of its results
         self.keys = np.zeros(64, np.int64)  # of a few events, in one schema
@@ -107,7 +122,8 @@ class Workspace:
         """Make the buffer hold at least `size` elements, at least doubling it; its contents are lost."""
         buffer = getattr(self, name)
         if len(buffer) < size:
-            setattr(self, name, np.zeros((max(size, 2 * len(buffer)), *buffer.shape[1:]), buffer.dtype))
+            shape = (max(size, 2 * len(buffer)), *buffer.shape[1:])
+            setattr(self, name, aligned_words(shape[0]) if name == "ranged_words" else np.zeros(shape, buffer.dtype))
 
 
 # Gathered.

@@ -15,6 +15,9 @@ the greedy rule of adaptive set cover. Two things are added:
 Time per event O(M + P) to begin (a copy where all conjunctions are candidates), O(M + E log P) for E evaluations:
 scores only fall, so a lazy heap holds them.
 
+`steps` has several evaluations in flight: first those of conjunctions that need one whatever the others turn out to be, so
+that nothing is evaluated in vain; then those that are likely enough needed, by what was learnt.
+
 The compiled part reads the graph (`Links`) and keeps what is known during one event (`State`).
 
 A binary heap of predicates by falling score, for compiled schedules whose scores only fall.
@@ -40,6 +43,7 @@ from tocsin.operators.problem import (
     Int64s,
     PredicateStatistics,
     SchedulingProblem,
+    Steps,
     Workload,
 )
 from tocsin.operators.schedules.naive import NONE, UNKNOWN, Answers, ask, decided, fails, no_answers
@@ -261,22 +265,28 @@ def _next_packed(state: State) -> int:
     return NONE
 
 
-@lean_kernel
-def next_informative(links: Links, state: State, answered: int) -> int:
-    """Take note of what was answered; return the next predicate, or NONE when all are decided."""
+@helper
+def _note(links: Links, state: State, answered: int) -> None:
+    """Take note of what was answered."""
     left, counts = state.left, state.counts
-    if answered != NONE:
-        for at in range(links.user_starts[answered], links.user_starts[answered + 1]):
-            conjunction = links.users[at]
-            if not state.undecided[conjunction]:
-                continue
-            left[conjunction] -= 1
-            if left[conjunction] == 0 or fails(state.answers[answered], links.user_negated[at]):
-                state.undecided[conjunction] = False
-                _release(links, state, conjunction)
-            elif left[conjunction] == 1:
-                state.pressing[counts[PRESSING]] = _unknown_member(links, state, conjunction)
+    for at in range(links.user_starts[answered], links.user_starts[answered + 1]):
+        conjunction = links.users[at]
+        if not state.undecided[conjunction]:
+            continue
+        left[conjunction] -= 1
+        if left[conjunction] == 0 or fails(state.answers[answered], links.user_negated[at]):
+            state.undecided[conjunction] = False
+            _release(links, state, conjunction)
+        elif left[conjunction] == 1:
+            member = _unknown_member(links, state, conjunction)
+            if member != NONE:  # else the last one is in flight
+                state.pressing[counts[PRESSING]] = member
                 counts[PRESSING] += 1
+
+
+@helper
+def _choose(links: Links, state: State) -> int:
+    """Return the next predicate, or NONE when all are decided."""
     chosen = _most_informative(state)
     # The guard: what lies outside of marked conjunctions may cost no more than what lies inside.
     if chosen == NONE or state.is_packed[chosen] or _mark(links, state, chosen):
@@ -284,8 +294,45 @@ def next_informative(links: Links, state: State, answered: int) -> int:
     if state.spent[OUTSIDE] + state.cost[chosen] <= state.spent[INSIDE]:
         state.spent[OUTSIDE] += state.cost[chosen]
         return chosen
-    counts[GUARDED] += 1
+    state.counts[GUARDED] += 1
     return _next_packed(state)
+
+
+@lean_kernel
+def next_informative(links: Links, state: State, answered: int) -> int:
+    """Take note of what was answered; return the next predicate, or NONE when all are decided."""
+    if answered != NONE:
+        _note(links, state, answered)
+    return _choose(links, state)
+
+
+@lean_kernel
+def note_answer(links: Links, state: State, answered: int) -> None:
+    """Take note of what was answered."""
+    _note(links, state, answered)
+
+
+# Several in flight.
+
+
+IN_FLIGHT = -2  # an answer that is to come
+LIKELY = 0.25  # how likely it must be that a predicate is needed, whatever those in flight turn out to be
+
+
+def next_beside(links: Links, state: State, lengths: Int32s, chance: Float64s) -> int:
+    """Return the predicate to evaluate beside those in flight, or NONE; chance[c] is how likely c is not decided by them.
+
+    A conjunction without a member in flight needs one of its members whatever happens. Others need a further one as likely
+    as those in flight leave them undecided; what is less likely than LIKELY waits. By the score of the rest.
+    """
+    some = np.repeat(state.undecided & (chance >= LIKELY), lengths) & (state.answers[links.members] == UNKNOWN)
+    members = links.members[some]
+    if not len(members):
+        return NONE
+    share = state.probability[members]
+    worth = np.repeat(links.weight * chance, lengths)[some] * np.where(links.negated[some], share, 1.0 - share)
+    score = np.bincount(members, worth, len(state.cost)) / state.cost
+    return int(members[np.argmax(score[members])])
 
 
 # Adaptive.
@@ -314,6 +361,12 @@ class Adaptive:
             self.beliefs.look(workload, statistics, now=True)
 
     def run(self, problem: SchedulingProblem, evaluate: Evaluate) -> Bools:
+        _, links, state = self._begun(problem)
+        ask(lambda answered: next_informative(links, state, answered), state.answers, evaluate)
+        self.marked, self.guarded = int(state.counts[MARKED]), int(state.counts[GUARDED])
+        return decided(problem, state.answers)
+
+    def _begun(self, problem: SchedulingProblem) -> tuple[SubscriptionGraph, Links, State]:
         overlaps = self._overlaps
         if overlaps is None or overlaps.workload is not problem.workload:
             self._overlaps = overlaps = SubscriptionGraphs(problem.workload)
@@ -321,6 +374,34 @@ class Adaptive:
         probability, cost = self.beliefs.look(problem.workload, problem.statistics)
         links, state = Links.of(graph), State.of(graph, probability, np.maximum(cost, CHEAPEST_SECONDS))
         begin(links, state)
-        ask(lambda answered: next_informative(links, state, answered), state.answers, evaluate)
-        self.marked, self.guarded = int(state.counts[MARKED]), int(state.counts[GUARDED])
+        return graph, links, state
+
+    def steps(self, problem: SchedulingProblem) -> Steps:
+        graph, links, state = self._begun(problem)
+        chance: Float64s = np.ones(graph.conjunctions)  # that those in flight leave it undecided
+        in_flight = 0
+        while state.undecided.any():
+            if in_flight:
+                chosen = next_beside(links, state, graph.lengths, chance)
+            else:
+                chosen = next_informative(links, state, NONE)
+            if chosen != NONE:
+                in_flight += 1
+                state.answers[chosen] = IN_FLIGHT
+                _expect(links, state, chance, chosen, 1.0)
+            answer = yield chosen
+            if answer is not None:
+                predicate, holds = answer
+                in_flight -= 1
+                _expect(links, state, chance, predicate, -1.0)
+                state.answers[predicate] = holds
+                note_answer(links, state, predicate)
+        state.answers[state.answers == IN_FLIGHT] = UNKNOWN
         return decided(problem, state.answers)
+
+
+def _expect(links: Links, state: State, chance: Float64s, predicate: int, sign: float) -> None:
+    """Count a predicate that is in flight among what may decide its conjunctions, or take it out."""
+    users = slice(links.user_starts[predicate], links.user_starts[predicate + 1])
+    true = np.clip(state.probability[predicate], 0.01, 0.99)
+    chance[links.users[users]] *= np.where(links.user_negated[users], 1.0 - true, true) ** sign

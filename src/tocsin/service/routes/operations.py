@@ -169,8 +169,9 @@ async def start_daemon(service: Service) -> XmlDaemon | None:
         return XmlPrincipal(account.name, frozenset({account.role}))
 
     return await serve_xml(
-        service.broker, settings.host, settings.xml_port, guest=guest(settings), authenticate=authenticate
-    )
+        service.broker, settings.host, settings.xml_port, guest=guest(settings), authenticate=authenticate,
+        tls=settings.tls(),
+    )  # fmt: skip
 
 
 @xml_routes.on(

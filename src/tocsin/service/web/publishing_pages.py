@@ -73,7 +73,7 @@ def fields_of(
     """Return the fields for an event of a view, mandatory ones first, with what was given and what is wrong with it."""
     found = []
     for attribute in view.attributes.values():
-        if attribute.name == EVENT_TYPE:
+        if attribute.name == EVENT_TYPE or attribute.domain.kind == "object":  # no field holds an array of objects
             continue
         choices = choices_of(attribute)
         control: Control = "choice" if choices else "lines" if attribute.multiple else "text"

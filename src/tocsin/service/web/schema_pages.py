@@ -109,7 +109,7 @@ def _line(left: NameBox, right: NameBox, *, optional: bool, hue: int = -1) -> Li
 
 
 pages = Pages()
-KINDS = ("numeric", "text", "boolean", "time", "point", "enumerated", "hierarchical")
+KINDS = ("numeric", "text", "boolean", "time", "point", "enumerated", "hierarchical", "object")
 
 
 @pages.get("/schema", "guest")
