@@ -38,7 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--sizes", default="")
-    parser.add_argument("--rows", default="", help="rows whose group or name has this text")
+    parser.add_argument("--rows", default="", help="a group, or rows whose name has this text")
     parser.add_argument("--beside", metavar="COMMIT", default="")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -65,9 +65,10 @@ def measure_all(workers: dict[str, Worker], sizes: Sequence[int], options: argpa
     from benchmarks.results import store
 
     commit = _git("rev-parse", "--short", "HEAD")
+    groups = {row.group for row in ROWS}
     print(HEAD)
     for at, row in enumerate(ROWS):
-        if options.rows not in row.group and options.rows not in row.name:
+        if options.rows != row.group and (options.rows in groups or options.rows not in row.name):
             continue
         found: dict[str, list[dict[str, Any]]] = {name: [] for name in workers}
         for size in sizes:

@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         if not options.json:
             print(HEADER, flush=True)
-        names = list(PEERS) if options.peer == "all" else [options.peer]
+        names = list(PEERS) if options.peer == "all" else options.peer.split(",")
         workload = options.workload or options.subscriptions.resolve().parent.name
         return max([_run(name, task, workload, options.json) for name in names])
 
@@ -87,11 +87,18 @@ def _first(path: Path, count: int | None, folder: Path) -> Path:
     return shorter
 
 
+def _named(names: str) -> str:
+    unknown = [name for name in names.split(",") if name not in PEERS and names != "all"]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"there is no peer {unknown[0]!r}; there are: all, {', '.join(PEERS)}")
+    return names
+
+
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         "python -m benchmarks.peers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("peer", choices=[*PEERS, "all"])
+    parser.add_argument("peer", type=_named, help=f"one or several, with commas between: all, {', '.join(PEERS)}")
     parser.add_argument("subscriptions", type=Path, help="in the bulk form, JSONL")
     parser.add_argument("events_file", type=Path, metavar="events", help="flat objects, JSONL")
     parser.add_argument("--events", type=int, help="match the first N only")
