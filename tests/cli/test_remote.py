@@ -56,6 +56,15 @@ def test_a_new_user_logs_in_subscribes_publishes_listens_and_asks_why(
     assert run("export").stdout == ""
 
 
+def test_publish_translates_a_sites_documents_by_its_mapping(live: Live, tmp_path: Path) -> None:
+    mapping, documents = tmp_path / "site.toml", tmp_path / "cars.csv"
+    mapping.write_text('site = "s"\nevent_type = "car"\nrules = [{ from = "Preis", to = "price", scale = 0.01 }]\n')
+    documents.write_text("Preis\n1250\nviel\n")
+    result = run("publish", str(documents), "--mapping", str(mapping))
+    assert (result.exit_code, result.stdout) == (1, "1 accepted, 1 rejected\n")
+    assert "from Preis" in result.stderr
+
+
 def test_publish_reads_standard_input_and_says_what_was_bad(live: Live) -> None:
     result = run("publish", "--json", stdin='{"event_type": "car", "price": 5}\n{"event_type": "car", "price": "x"}\n')
     assert json.loads(result.stdout) == {"accepted": 1, "rejected": 1}

@@ -24,6 +24,7 @@ import msgspec
 
 from tocsin.errors import EventRejected, Violation, shown
 from tocsin.language.formula import NO_OPERATORS, Operators
+from tocsin.language.mapping import SiteMapping
 from tocsin.language.offer import EXAMPLE, Offer, is_offer
 from tocsin.language.sides import lenient
 from tocsin.offers.analysis import Analysis
@@ -120,15 +121,25 @@ class Rejected:
 
 
 def admit_all(
-    raws: Sequence[RawEvent], schema: Schema, most_bytes: int, offers: OfferAdmission | None = None
+    raws: Sequence[RawEvent],
+    schema: Schema,
+    most_bytes: int,
+    offers: OfferAdmission | None = None,
+    mapping: SiteMapping | None = None,
 ) -> list[Admitted | Rejected]:
-    """Return what becomes of each raw event; offers are judged by `offers`."""
-    return [_admit(raw, schema, most_bytes, offers) for raw in raws]
+    """Return what becomes of each raw event; offers are judged by `offers`. With a mapping, they are a site's documents."""
+    if mapping is not None and mapping.schema is not schema:
+        mapping = SiteMapping(mapping.document, schema)
+    return [_admit(raw, schema, most_bytes, offers, mapping) for raw in raws]
 
 
-def _admit(raw: RawEvent, schema: Schema, most_bytes: int, offers: OfferAdmission | None) -> Admitted | Rejected:
+def _admit(
+    raw: RawEvent, schema: Schema, most_bytes: int, offers: OfferAdmission | None, mapping: SiteMapping | None = None
+) -> Admitted | Rejected:
     try:
         document = _object(raw, most_bytes)
+        if mapping is not None:
+            document = mapping.translate(document)
         event = admit_plain(schema, document)
         if event is not None and EVENT_TYPE in document:  # plain: its values are stored as they are written
             body = msgspec.json.encode(document)

@@ -52,6 +52,7 @@ from tocsin.documents.events import DeadLetterView, NotificationPage, PublishRec
 from tocsin.documents.subscriptions import EndReceipt, LeaseNotice, SubscriptionReceipt, SubscriptionView
 from tocsin.errors import IdempotencyConflict, QuotaExceeded, UnknownDeadLetter, UnknownSubscription, Violation
 from tocsin.language import Explanation
+from tocsin.language.mapping import SiteMapping
 from tocsin.offers.program_files import ProgramsFile
 from tocsin.offers.programs import Programs
 from tocsin.operators.registry import Registry, open_registry
@@ -316,6 +317,7 @@ class Broker:
         idempotency_key: str | None = None,
         atomic: bool = True,
         publisher: str = "",
+        mapping: SiteMapping | None = None,
     ) -> PublishReceipt: ...
 
     @overload
@@ -326,6 +328,7 @@ class Broker:
         idempotency_key: str | None = None,
         atomic: bool = True,
         publisher: str = "",
+        mapping: SiteMapping | None = None,
     ) -> list[PublishReceipt]: ...
 
     def publish(
@@ -335,12 +338,13 @@ class Broker:
         idempotency_key: str | None = None,
         atomic: bool = True,
         publisher: str = "",
+        mapping: SiteMapping | None = None,
     ) -> PublishReceipt | list[PublishReceipt]:
         """Store an event, or a batch in one commit, and the notifications of everyone whom it reaches.
 
         An event that breaks the rules is refused with all its violations (EventRejected; BatchRejected, and nothing
         of the batch is stored); with `atomic=False` it becomes a dead letter, its receipt says why, and the others are
-        stored. The same idempotency key with the same events gives the same receipts, with others IdempotencyConflict.
+        stored. With a mapping the events are a site's documents, which it translates. The same idempotency key with the same events gives the same receipts, with others IdempotencyConflict.
         """
         single = isinstance(events, Mapping | Event | bytes | str)
         raws: Sequence[RawEvent] = [events] if single else events  # type: ignore[list-item,assignment]
@@ -351,7 +355,7 @@ class Broker:
             check_name("an idempotency key", idempotency_key)
         if not raws:
             return []
-        request = Publish(raws, atomic, publisher, idempotency_key, single)
+        request = Publish(raws, atomic, publisher, idempotency_key, single, mapping=mapping)
         request.judge(self._core, self._core.schema)
         if idempotency_key is None and request.refusal() is not None:
             # Refused without a commit, unless another process has extended the schema.
@@ -435,13 +439,13 @@ class Broker:
         """The schema in force, as far as this process knows: without a look into the store."""
         return self._core.schema
 
-    def extend_schema(self, change: SchemaChange, *, words: str = "") -> Schema:
+    def extend_schema(self, change: SchemaChange, *, words: str = "", by: str = "") -> Schema:
         """Put in force, as the next version, what `change` makes of the present schema; return it.
 
         Everything that was valid stays valid, or SchemaError is raised: `broker.extend_schema(lambda schema:
-        schema.add_attribute("colour", "text"))`. Events published after this returns are judged by it.
+        schema.add_attribute("colour", "text"))`. The history tells the words, and where it is told by whom, what changed. Events published after this returns are judged by it.
         """
-        extended, _ = self._queue.call(self._run_changes, ExtendSchema(change, words))
+        extended, _ = self._queue.call(self._run_changes, ExtendSchema(change, words, by))
         return extended  # type: ignore[no-any-return]
 
     def schema_history(self) -> list[SchemaVersion]:

@@ -43,7 +43,7 @@ from tocsin.errors import (
 )
 from tocsin.schema import Schema
 from tocsin.schema.files import dumps
-from tocsin.schema.growth import check_extends
+from tocsin.schema.growth import check_extends, described
 from tocsin.store import accounts, idempotency, replacements, schema_history, subscriptions
 from tocsin.store.accounts import Account
 from tocsin.store.subscriptions import NewSubscription, StoredSubscription, price_of
@@ -275,13 +275,17 @@ class ExtendSchema:
     """Put the schema that `change` makes of the present one in force, as the next version."""
 
     change: SchemaChange
-    words: str
+    words: str  # why
+    by: str = ""  # who
 
     def run(self, commit: Commit, settings: BrokerSettings) -> tuple[Schema, int]:
         del settings
         extended = replace(self.change(commit.schema), version=commit.schema.version + 1)
         check_extends(commit.schema, extended)
-        seq = schema_history.add_version(commit.transaction, extended, self.words)
+        said = self.words
+        if self.by:
+            said = f"{self.by}: {'; '.join(described(commit.schema, extended))}{f' ({said})' if said else ''}"
+        seq = schema_history.add_version(commit.transaction, extended, said)
         commit.set_schema(extended)
         return extended, seq
 

@@ -34,6 +34,7 @@ from tocsin.broker.group_commit import Pending
 from tocsin.broker.outcomes import NewOffer, Outcome, add_reach, outcomes_of, store_offers, store_outcomes
 from tocsin.documents.events import PublishReceipt
 from tocsin.errors import BatchRejected, EventRejected, IdempotencyConflict, TocsinError, Violation
+from tocsin.language.mapping import SiteMapping
 from tocsin.matching.engine import Inquiry
 from tocsin.offers.programs import ProgramMemo
 from tocsin.schema import Event, Schema
@@ -58,6 +59,7 @@ class Publish:
     single: bool  # one event, not a batch of one: it is refused as such
     schema: Schema | None = None  # by which it was judged
     items: list[Admitted | Rejected] = field(default_factory=list)
+    mapping: SiteMapping | None = None  # of the site whose documents these are
     memo: ProgramMemo = field(default_factory=ProgramMemo)  # what programs have said
     tries: int = 0  # how often operators and programs were asked before the commit
 
@@ -73,7 +75,8 @@ class Publish:
     def judge(self, core: Core, schema: Schema) -> None:
         """Judge the events by a schema, where it was not by this one."""
         if schema is not self.schema:
-            self.schema, self.items = schema, admit_all(self.raws, schema, core.settings.event_bytes, core.offers)
+            most_bytes = core.settings.event_bytes
+            self.schema, self.items = schema, admit_all(self.raws, schema, most_bytes, core.offers, self.mapping)
 
     def prepare(self, core: Core) -> None:
         """Do what takes long before the commit: judge, and let operators and programs run for what follows the rules."""

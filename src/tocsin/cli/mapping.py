@@ -113,11 +113,18 @@ def open_mapping(path: Path, schema: str) -> SiteMapping:
     """Return the mapping of a file over a schema."""
     from tocsin.language.mapping import SiteMapping
 
+    return SiteMapping(read_mapping(path), load_schema(schema))
+
+
+def read_mapping(path: Path) -> MappingDocument:
+    """Return the mapping of a file."""
+    from tocsin.language.mapping import load_mapping
+
     try:
         content = path.read_bytes()
     except OSError as error:
         raise FileError(str(path), error.strerror or str(error)) from None
-    return SiteMapping.loads(content, load_schema(schema), "json" if path.suffix == ".json" else "toml")
+    return load_mapping(content, "json" if path.suffix == ".json" else "toml")
 
 
 def read_documents(path: str) -> Iterator[dict[str, Any]]:

@@ -29,10 +29,12 @@ from tocsin.cli.console import (
     required_schema,
     warn,
 )
+from tocsin.cli.mapping import read_documents, read_mapping
 from tocsin.errors import EventRejected, FileError, LanguageError, TocsinError
 
 if TYPE_CHECKING:
     from tocsin.language.imports import Imported
+    from tocsin.language.mapping import SiteMapping
     from tocsin.matching import Engine
     from tocsin.matching.engine import Failure, Match
     from tocsin.offers import Analysis, Programs
@@ -41,12 +43,14 @@ if TYPE_CHECKING:
 
 
 EVENTS_AT_ONCE = 1_000
+MAPPING_OPTION = typer.Option(None, help="A mapping, .toml or .json: the events are a site's documents (.jsonl, .csv).")
 
 
 def match(
     subscriptions: str = typer.Option(..., help="Subscriptions, a line each: JSON (any form) or text; - for stdin."),
     events: str = typer.Option(..., help="Events, and offers with rules, JSONL; - for standard input."),
     schema: str | None = SCHEMA_OPTION,
+    mapping: Path | None = MAPPING_OPTION,
     engine: str = typer.Option("columnar", help="The engine: columnar, naive, or one of the papers' (docs/lab.md)."),
     operators: str = OPERATORS_OPTION,
     programs: str | None = PROGRAMS_OPTION,
@@ -62,14 +66,15 @@ def match(
 
     if subscriptions == "-" and events == "-":
         raise FileError("-", "only one of --subscriptions and --events can come from standard input")
-    loaded = _schema(schema, events)
+    loaded = required_schema(schema) if mapping is not None else _schema(schema, events)
+    site = None if mapping is None else mapping_of(mapping, loaded)
     registry, known = open_registry(operators), open_programs(programs, loaded)
     matcher, bad_subscriptions = _matcher(loaded, engine, subscriptions, registry, known)
     analysis = Analysis(loaded, known, registry)
     bad_events = failures = 0
-    numbered = read_json_lines(events)
+    numbered = enumerate(read_documents(events), 1) if site is not None else read_json_lines(events)
     while batch := list(islice(numbered, EVENTS_AT_ONCE)):
-        bad, failed = _match_batch(analysis, matcher, batch, json=json)
+        bad, failed = _match_batch(analysis, matcher, batch, site, json=json)
         bad_events, failures = bad_events + bad, failures + failed
     if bad_subscriptions or bad_events or failures:
         warn(f"{bad_subscriptions} bad subscriptions, {bad_events} bad events, {failures} failures")
@@ -112,14 +117,24 @@ def documents(lines: Iterable[bytes]) -> Iterator[bytes]:
             yield line
 
 
-def _match_batch(analysis: Analysis, matcher: Engine, batch: list[tuple[int, Any]], *, json: bool) -> tuple[int, int]:
+def mapping_of(path: Path, schema: Schema) -> SiteMapping:
+    """Return the mapping of a file, over a schema."""
+    from tocsin.language.mapping import SiteMapping
+
+    return SiteMapping(read_mapping(path), schema)
+
+
+def _match_batch(
+    analysis: Analysis, matcher: Engine, batch: list[tuple[int, Any]], site: SiteMapping | None, *, json: bool
+) -> tuple[int, int]:
     """Print the matches of each event of the batch; return how many events were bad, and how many pairs failed."""
     from tocsin.language.offer import is_offer
 
     admitted: list[Event] = []
     rejected: dict[int, EventRejected] = {}
-    for number, raw in batch:
+    for number, given in batch:
         try:
+            raw = given if site is None else site.translate(given)
             admitted.append(analysis.analyse(raw) if is_offer(raw) else analysis.schema.admit(raw))
         except EventRejected as error:
             rejected[number] = error
@@ -173,6 +188,7 @@ def explain(
     expression: str = typer.Argument(help="A subscription: car where price < 1300; insurance where … with age = 42."),
     event: str = typer.Argument(help="An event, or an offer with rules, as JSON; - for standard input."),
     schema: str | None = SCHEMA_OPTION,
+    mapping: Path | None = MAPPING_OPTION,
     operators: str = OPERATORS_OPTION,
     programs: str | None = PROGRAMS_OPTION,
     json: bool = JSON_OPTION,
@@ -188,6 +204,7 @@ def explain(
     from tocsin.language import bind
     from tocsin.language import explain as explain_pair
     from tocsin.language.offer import is_offer
+    from tocsin.language.syntax import names_of
     from tocsin.offers import Analysis, open_programs
     from tocsin.operators.registry import open_registry
 
@@ -196,14 +213,21 @@ def explain(
         raw = msgspec.json.decode(sys.stdin.read() if event == "-" else event)
     except msgspec.DecodeError as error:
         raise FileError("the event", f"not JSON: {error}") from None
+    site = None if mapping is None else mapping_of(mapping, loaded)
+    if site is not None:
+        raw = site.translate(raw)
     registry = open_registry(operators)
     bound = bind(expression, loaded, operators=registry)
     analysis = Analysis(loaded, open_programs(programs, loaded), registry)
     found = explain_pair(bound, analysis.analyse(raw) if is_offer(raw) else loaded.admit(raw), registry)
+    names = [] if site is None else names_of(bound.subscription.where)
+    origins = {name: site.origins[name] for name in names if name in site.origins} if site is not None else {}
     if json:
-        print_json(found.as_json())
+        print_json({**found.as_json(), **({"origins": origins} if origins else {})})
     else:
         print(found)
+        for name, fields in origins.items():
+            print(f"{name} is from {', '.join(fields)}")
     if not found.matched:
         raise typer.Exit(1)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tocsin.cli.console import JSON_OPTION, SCHEMA_OPTION, load_schema, print_json, read_lines, required_schema, warn
+from tocsin.cli.mapping import read_mapping
 from tocsin.errors import FileError, TocsinError
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def run(
     programs: str | None = typer.Option(
         None, envvar="TOCSIN_PROGRAMS", help="Programs that offers may call: a TOML file that all workers see."
     ),
+    mapping: Path | None = typer.Option(None, help="A mapping, .toml or .json: the source has a site's documents."),
     index: str | None = typer.Option(
         None, help="The folder of the store's index, on a disk that all workers see; by default beside a SQLite file."
     ),
@@ -67,7 +69,7 @@ def run(
         archive=archive, start=start, schema=None if schema is None else load_schema(schema), partitions=partitions,
         events_per_batch=events_per_batch, trigger_seconds=trigger, wait_for_schema_seconds=wait_for_schema,
         until_idle=until_idle, accept_lost_checkpoint=accept_lost_checkpoint, operators=operators,
-        programs=programs, index=index,
+        programs=programs, index=index, mapping=None if mapping is None else read_mapping(mapping),
     )  # fmt: skip
     meter = Meter(status_file)
     if metrics_port is not None:

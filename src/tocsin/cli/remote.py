@@ -17,7 +17,7 @@ import typer
 
 from tocsin import plugins
 from tocsin.cli.console import JSON_OPTION, print_json, progress, read_lines, warn
-from tocsin.errors import FileError, TocsinError
+from tocsin.errors import EventRejected, FileError, TocsinError
 
 if TYPE_CHECKING:
     from tocsin.client import Client
@@ -89,30 +89,55 @@ def publish(
     batch: int = typer.Option(BATCH, min=1, max=100_000, help="Events in a request."),
     event_type: str = typer.Option("event", help="Of events of a message system that name none."),
     until_idle: bool = typer.Option(False, help="End when a message system has no more."),
+    mapping: Path | None = typer.Option(
+        None, help="A mapping, .toml or .json: the events are a site's documents (.jsonl, .csv)."
+    ),
     url: str | None = URL_OPTION,
     token: str | None = TOKEN_OPTION,
     json: bool = JSON_OPTION,
 ) -> None:
     """Publish events in batches, as fast as the service takes them. Exit code 1: some were bad, and are dead letters."""
     accepted = rejected = 0
+    bad: list[str] = []  # documents that cannot be translated
     with connect(url, token) as client, ExitStack() as opened:
         from tocsin.client import connectors
 
         if connectors.is_address(events):
             source = opened.enter_context(connectors.open_source(events))
             batches = connectors.bring(source, client, event_type=event_type, size=batch, until_idle=until_idle)
+        elif mapping is not None:
+            batches = client.publish_many(_translated(client, mapping, events, bad), size=batch, atomic=atomic)
         else:
             lines = (line.strip() for line in read_lines(events) if line.strip())
             batches = client.publish_many(lines, size=batch, atomic=atomic)
         with progress("publishing", batches) as shown, suppress(KeyboardInterrupt):
             for one in shown:
                 accepted, rejected = accepted + one.accepted, rejected + one.rejected
+    rejected += len(bad)
+    for line in bad:
+        warn(line)
     if json:
         print_json({"accepted": accepted, "rejected": rejected})
     else:
         print(f"{accepted} accepted, {rejected} rejected")
     if rejected:
         raise typer.Exit(1)
+
+
+def _translated(client: Client, path: Path, events: str, bad: list[str]) -> Iterator[bytes]:
+    """Yield a site's documents as events of the service's schema, and add to `bad` what cannot be translated."""
+    import msgspec
+
+    from tocsin.cli.mapping import read_documents, read_mapping
+    from tocsin.language.mapping import SiteMapping
+    from tocsin.schema.document import from_document
+
+    site = SiteMapping(read_mapping(path), from_document(client.schema()))
+    for number, document in enumerate(read_documents(events), 1):
+        try:
+            yield msgspec.json.encode(site.translate(document))
+        except EventRejected as error:
+            bad.append(f"{events}, document {number}: {error}")
 
 
 def listen(

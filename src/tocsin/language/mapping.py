@@ -623,6 +623,17 @@ class SiteMapping:
         meant = {*self.known, *self.document.ignore, self.document.id, self.document.link}
         return [path for path in paths_of(document) if not _is_within(path, meant)]
 
+    @cached_property
+    def origins(self) -> dict[str, list[str]]:
+        """Attribute -> the original fields that it comes from, or the formula."""
+        found: dict[str, list[str]] = {}
+        for rule in (*self.rules, *(inner for each in self.rules for inner in each.inner)):
+            for name in rule.targets if not rule.inner else ():
+                found.setdefault(name, []).extend(
+                    [*rule.rule.paths, *([rule.rule.formula] if rule.rule.formula else [])]
+                )
+        return found
+
     @property
     def reversible(self) -> bool:
         """Whether `back` gives whole documents: every rule is reversible, or a constant."""

@@ -33,7 +33,7 @@ _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _UNIT_WORDS = {
     "kg": "kg", "lb": "lb", "lbs": "lb", "pounds": "lb", "tonnes": "t", "km": "km", "miles": "mi", "mi": "mi", "cm": "cm",
     "mm": "mm", "inches": "in", "feet": "ft", "litres": "l", "liters": "l", "l": "l", "gallons": "gal", "cc": "cm3",
-    "kmh": "km/h", "mph": "mph", "celsius": "C", "fahrenheit": "F", "kw": "kW", "hp": "hp", "ps": "PS", "mpg": "mpg",
+    "kmh": "km/h", "mph": "mph", "celsius": "C", "fahrenheit": "F", "kw": "kW", "hp": "hp", "horsepower": "hp", "ps": "PS", "mpg": "mpg",
     "kml": "km/l", "cuin": "in3", "klb": "klb",
 }  # fmt: skip
 _PHRASES = (("miles per gallon", "mpg"), ("litres per 100 km", "l/100km"), ("liters per 100 km", "l/100km"),
@@ -132,7 +132,11 @@ def _rule(path: str, raws: list[Any], names: list[str], schema: Schema) -> tuple
     domain, target_unit = schema.domain_of(name), words_of(name)[1]
     if unit and target_unit and unit != target_unit and UNIT_DIMENSIONS[unit] == UNIT_DIMENSIONS[target_unit]:
         return MappingRule(to=name, source=path, unit=(unit, target_unit)), ""
-    note = f"{path} is in {unit}: is {name} too? If not, say unit = [{unit!r}, …]" if unit and not target_unit else ""
+    note = ""
+    if unit and not target_unit:
+        note = f"{path} is in {unit}: is {name} too? If not, say unit = [{unit!r}, …]"
+    elif target_unit and not unit:
+        note = f"{name} is in {target_unit}: is {path} too? If not, say unit = […, {target_unit!r}]"
     wrong = [raw for raw in raws if not _fits(domain, raw)]
     if not wrong:
         return MappingRule(to=name, source=path), note

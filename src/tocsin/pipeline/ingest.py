@@ -27,6 +27,7 @@ from tocsin.broker.publishing import violation_parts
 from tocsin.broker.settings import BrokerSettings
 from tocsin.documents.events import PublishReceipt
 from tocsin.errors import EventRejected, FileError, NotSupported, SchemaError, Violation
+from tocsin.language.mapping import MappingDocument, SiteMapping
 from tocsin.offers.program_files import ProgramsFile
 from tocsin.operators.registry import open_registry
 from tocsin.pipeline.followers import open_store
@@ -178,10 +179,12 @@ def ingest(
     wait_for_schema_seconds: float = 0.0,
     settings: BrokerSettings | None = None,
     offers: OfferAdmission | None = None,
+    mapping: MappingDocument | None = None,
 ) -> Ingested:
     """Store events in the log, and what is no event in the dead letters; in one transaction.
 
-    `offers` judges those, with its programs; without it there are none. An event for a version of the schema that the
+    `offers` judges those, with its programs; without it there are none. With a mapping, what comes are a site's documents,
+    and what it cannot translate are dead letters. An event for a version of the schema that the
     store does not have waits for it so long, then it is a dead letter.
     """
     _wait_for_schema(store, incoming, wait_for_schema_seconds)
@@ -192,7 +195,7 @@ def ingest(
         schema = _schema(transaction)
         known = _known_keys(transaction, publisher, list(distinct))
         new = [one for key, one in distinct.items() if key not in known]
-        items = _judge(new, schema, most_bytes, offers)
+        items = _judge(new, schema, most_bytes, offers, mapping)
         dead = _store(transaction, publisher, schema, new, items)
         reach("pipeline.before-sink-commit")
     return Ingested(len(new) - dead, dead, len(incoming) - len(new))
@@ -237,9 +240,14 @@ def _known_keys(transaction: Transaction, publisher: str, keys: list[str]) -> se
 
 
 def _judge(
-    new: Sequence[IncomingEvent], schema: Schema, most_bytes: int, offers: OfferAdmission | None
+    new: Sequence[IncomingEvent],
+    schema: Schema,
+    most_bytes: int,
+    offers: OfferAdmission | None,
+    mapping: MappingDocument | None,
 ) -> list[Admitted | Rejected]:
-    items = admit_all([one.body for one in new], schema, most_bytes, offers)
+    compiled = None if mapping is None else SiteMapping(mapping, schema)
+    items = admit_all([one.body for one in new], schema, most_bytes, offers, compiled)
     for at, one in enumerate(new):
         if one.schema_version is not None and one.schema_version > schema.version:
             why = f"it was made for version {one.schema_version} of the schema; the store has {schema.version}"
@@ -301,6 +309,7 @@ def start_ingest_query(
     until_idle: bool = False,
     operators: str | None = None,
     programs: str | None = None,
+    mapping: MappingDocument | None = None,
 ) -> StreamingQuery:
     """Start storing what a source of ingest.py brings; offers among it may call operators, and programs of a file."""
     offers = OfferAdmission(ProgramsFile(programs), open_registry(operators))
@@ -310,7 +319,14 @@ def start_ingest_query(
         started = time.perf_counter()
         events = incoming_of(rows.toArrow())
         reach("pipeline.before-sink")
-        done = ingest(open_store(store), name, events, wait_for_schema_seconds=wait_for_schema_seconds, offers=offers)
+        done = ingest(
+            open_store(store),
+            name,
+            events,
+            wait_for_schema_seconds=wait_for_schema_seconds,
+            offers=offers,
+            mapping=mapping,
+        )
         reach("pipeline.after-sink")
         meter.record(BatchReport(INGEST, batch, 0, 0, done.dead_letters, time.perf_counter() - started))
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tocsin.errors import NotSupported, SchemaError, StoreError, TocsinError
+from tocsin.language.mapping import MappingDocument
 from tocsin.offers.program_files import open_programs
 from tocsin.pipeline.followers import open_store, save_for_workers
 from tocsin.pipeline.ingest import FileSource, KafkaSource, read_files, read_kafka, start_ingest_query
@@ -140,6 +141,7 @@ class PipelineSettings:
     index: str | None = None  # the folder of the store's index; by default beside the store, if that is a file
     operators: str | None = None  # those that subscriptions may call: see operators/registry.py
     programs: str | None = None  # those that offers may call: a file that all workers see
+    mapping: MappingDocument | None = None  # of the site whose documents the source has
 
 
 class Pipeline:
@@ -157,6 +159,8 @@ class Pipeline:
         settings = self.settings
         store = open_store(settings.store)
         open_programs(settings.programs)  # a wrong file is refused now
+        if settings.mapping is not None and (settings.source is None or settings.sink.kind != "store"):
+            raise NotSupported("a mapping translates what comes from files or Kafka into the store")
         prepare_store(store, settings.schema, matching=settings.sink.kind == "store")
         claimed = claim_checkpoint(
             store,
@@ -251,6 +255,7 @@ class Pipeline:
             until_idle=settings.until_idle,
             operators=settings.operators,
             programs=self._programs,
+            mapping=settings.mapping,
         )
 
     def _match_what_came(self) -> None:

@@ -56,6 +56,34 @@ def grows(old: Domain, new: Domain) -> bool:
     return same and kept and old.operators == new.operators
 
 
+def described(old: Schema, new: Schema) -> list[str]:
+    """Return what a version adds to the one before, a phrase each."""
+    said = [f"domain {name}" for name in new.domains if name not in old.domains]
+    for name, domain in old.domains.items():
+        after = new.domains[name]
+        if isinstance(domain, EnumeratedDomain | HierarchicalDomain) and isinstance(
+            after, EnumeratedDomain | HierarchicalDomain
+        ):
+            values = [value for value in after.values if value not in domain.values]
+            said += [f"{name} has {_some(values)}"] if values else []
+            said += [f"{name}: {alias} means {value}" for alias, value in after.aliases if alias not in domain.meaning]
+    said += [f"attribute {name}" for name in new.attributes if name not in old.attributes]
+    said += [f"event type {name}" for name in new.event_types if name not in old.event_types]
+    for name, event_type in old.event_types.items():
+        more = [
+            entry.attribute for entry in new.event_types[name].attributes if event_type.get(entry.attribute) is None
+        ]
+        said += [f"{name} may have {_some(more)}"] if more else []
+    said += [f"{alias} means {target}" for alias, target in new.aliases.items() if alias not in old.aliases]
+    said += [f"{name} is deprecated" for name in new.deprecated if name not in old.deprecated]
+    said += [f"{name} is no longer deprecated" for name in old.deprecated if name not in new.deprecated]
+    return said or ["nothing"]
+
+
+def _some(names: list[str], most: int = 5) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
 @dataclass(frozen=True, slots=True)
 class Moved:
     """Attributes whose indexed form a version of the schema changes.

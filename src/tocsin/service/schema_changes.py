@@ -55,7 +55,7 @@ def apply_changes(schema: Schema, changes: Sequence[Extension]) -> Schema:
 
 
 def extend(
-    broker: Broker, changes: Sequence[Extension], words: str, expected: int | None, *, dry_run: bool
+    broker: Broker, changes: Sequence[Extension], words: str, expected: int | None, *, dry_run: bool, by: str = ""
 ) -> ExtensionResponse:
     """Put the extended schema in force and return it; a dry run returns it with whom it would affect."""
 
@@ -65,7 +65,7 @@ def extend(
         return apply_changes(schema, changes)
 
     if not dry_run:
-        extended = broker.extend_schema(change, words=words)
+        extended = broker.extend_schema(change, words=words, by=by)
         return ExtensionResponse(extended.version, dry_run=False, schema=dict(to_document(extended)))
     before = broker.schema
     extended = replace(change(before), version=before.version + 1)

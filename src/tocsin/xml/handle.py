@@ -70,7 +70,7 @@ def answer(root: Element, broker: Broker, principal: XmlPrincipal, *, idempotenc
                 case PublishSubscription():
                     return _subscribe(request, broker, principal)
                 case _:
-                    return _extend(kind, request, broker)
+                    return _extend(kind, request, broker, principal.account or "a guest")
         except TocsinError as error:
             raise in_full(error, root, schema) from None
     except TocsinError as error:
@@ -137,8 +137,8 @@ def _lease(text: str | None) -> float | None:
 # --- the schema -------------------------------------------------------------------------------------------------------
 
 
-def _extend(kind: str, request: Extension, broker: Broker) -> XmlReply:
-    extended = broker.extend_schema(request.apply, words=f"{kind} in XML")
+def _extend(kind: str, request: Extension, broker: Broker, by: str) -> XmlReply:
+    extended = broker.extend_schema(request.apply, words=f"{kind} in XML", by=by)
     [seq] = [entry.seq for entry in broker.schema_history() if entry.version == extended.version]
     return accepted(kind, id=_name_of(request, extended), version=extended.version, seq=seq)
 

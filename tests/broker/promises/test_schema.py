@@ -28,6 +28,20 @@ def test_event_is_judged_by_the_version_as_of_its_seq(place: str) -> None:
             assert [stored.schema_version for stored in read_events(connection, 0, 10)] == [2]
 
 
+def test_the_history_says_who_changed_what_and_why(place: str) -> None:
+    with open_broker(place) as broker:
+        broker.extend_schema(
+            lambda schema: (
+                schema.extend_event_type("car", "colour").add_alias("color", "colour").deprecate("brand", "make")
+            ),
+            words="two sites joined",
+            by="hammer",
+        )
+        assert broker.schema_history()[-1].change == (
+            "hammer: car may have colour; color means colour; brand is deprecated (two sites joined)"
+        )
+
+
 def test_schema_change_that_would_invalidate_anything_is_refused(place: str) -> None:
     from dataclasses import replace
 

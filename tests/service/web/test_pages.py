@@ -166,7 +166,16 @@ def test_an_admin_extends_the_schema_with_the_rules_explained(tmp_path: Path) ->
             again = await send(client, "/schema/extend", rule="add attribute", name="grade", domain="grade")
             assert again.status_code == 422
             assert "grade" in again.text
-        assert "grade" in world.broker.schema.attributes
+            await send(client, "/schema/extend", rule="add values", domain="grade", values="c\n d ", below="")
+            await send(client, "/schema/extend", rule="add alias", alias="mark", means="grade", domain="")
+            await send(client, "/schema/extend", rule="add alias", alias="A", means="a", domain="grade")
+            refused = await send(client, "/schema/extend", rule="add values", domain="grade", values="c", below="")
+            assert refused.status_code == 422
+        schema = world.broker.schema
+        assert schema.domains["grade"].admit("A") == "a"
+        assert schema.domains["grade"].admit("d") == "d"
+        assert schema.aliases == {"mark": "grade"}
+        assert world.broker.schema_history()[-1].change == "admin: grade: A means a"
 
     play(tmp_path, scenario)
 

@@ -108,7 +108,7 @@ async def extend(
     wanted = expected(if_match)
     service = service_of(request)
     answer = await asyncio.to_thread(
-        schema_changes.extend, service.broker, body.changes, body.words, wanted, dry_run=dry_run
+        schema_changes.extend, service.broker, body.changes, body.words, wanted, dry_run=dry_run, by=principal.name
     )
     if not dry_run:
         await service.identities.note(principal, "schema.extended", f"version {answer.version}")

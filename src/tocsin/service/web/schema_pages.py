@@ -13,9 +13,17 @@ from typing import Any
 from starlette.responses import Response
 
 from tocsin.broker.cursors import instant
-from tocsin.documents.schema import Extension, NewAttribute, NewEventType, NewEventTypeEntry, TypeExtension
+from tocsin.documents.schema import (
+    Extension,
+    NewAlias,
+    NewAttribute,
+    NewEventType,
+    NewEventTypeEntry,
+    NewValues,
+    TypeExtension,
+)
 from tocsin.errors import TocsinError
-from tocsin.schema import HierarchicalDomain, Schema
+from tocsin.schema import EnumeratedDomain, HierarchicalDomain, Schema
 from tocsin.service import schema_changes
 from tocsin.service.web.visit import Pages, Visit
 
@@ -136,8 +144,10 @@ async def show_extend(visit: Visit) -> Response:
 async def _forms(visit: Visit, rule: str = "", error: str = "", affected: Any = None, status: int = 200) -> Response:
     schema = await asyncio.to_thread(lambda: visit.service.broker.schema)
     given = {name: visit.text(name) for name in visit.form}
+    kinds = EnumeratedDomain | HierarchicalDomain
     return visit.page(
-        "extend.html", status, schema=schema, kinds=KINDS, rule=rule, error=error, affected=affected, given=given,
+        "extend.html", status, schema=schema, finite=[name for name, each in schema.domains.items() if isinstance(each, kinds)],
+        kinds=KINDS, rule=rule, error=error, affected=affected, given=given,
         chosen=visit.texts("attributes"), mandatory=visit.texts("mandatory"), multiple=visit.texts("multiple"),
     )  # fmt: skip
 
@@ -149,8 +159,8 @@ async def extend(visit: Visit) -> Response:
     try:
         change = _change(visit, rule)
         told = await asyncio.to_thread(
-            schema_changes.extend, visit.service.broker, [change], f"{rule} by {visit.principal.name}", None,
-            dry_run=dry_run,
+            schema_changes.extend, visit.service.broker, [change], "", None, dry_run=dry_run,
+            by=visit.principal.name,
         )  # fmt: skip
     except TocsinError as error:
         return await _forms(visit, rule, str(error), status=422)
@@ -174,6 +184,13 @@ def _change(visit: Visit, rule: str) -> Extension:
                     multiple=bool(visit.text("multiple")),
                 )
             )
+        case "add values":
+            values = [line.strip() for line in visit.text("values").splitlines() if line.strip()]
+            below = visit.text("below").strip() or None
+            return Extension(add_values=NewValues(domain=visit.text("domain"), values=values, below=below))
+        case "add alias":
+            alias, means = visit.text("alias").strip(), visit.text("means").strip()
+            return Extension(add_alias=NewAlias(alias=alias, means=means, domain=visit.text("domain") or None))
         case _:
             mandatory, multiple = visit.texts("mandatory"), visit.texts("multiple")
             entries = [

@@ -1,0 +1,33 @@
+"""Documents of a site on their way into the log: translated, or dead letters that say why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.broker.market import SCHEMA
+from tocsin.language.mapping import load_mapping
+from tocsin.pipeline.ingest import IncomingEvent, ingest
+from tocsin.pipeline.run import prepare_store
+from tocsin.store import Store
+from tocsin.store.dead_letters import read_dead_letters
+from tocsin.store.events import read_events
+
+MAPPING = """
+site = "s"
+event_type = "car"
+rules = [{ from = "Preis", to = "price", scale = 0.01 }, { from = "Marke", to = "brand" }]
+"""
+
+
+def test_a_sites_documents_are_translated_or_become_dead_letters(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "t.db")
+    prepare_store(store, SCHEMA, matching=True)
+    incoming = [IncomingEvent("1", '{"Preis": "12500", "Marke": "mini"}'), IncomingEvent("2", '{"Preis": "viel"}')]
+    done = ingest(store, "files", incoming, mapping=load_mapping(MAPPING))
+    assert (done.events, done.dead_letters) == (1, 1)
+    with store.read() as connection:
+        (event,) = read_events(connection, 0, 10)
+        (letter,) = read_dead_letters(connection, 0, 10, None)
+    assert event.body == b'{"event_type":"car","price":125,"brand":"mini"}'
+    assert "price, from Preis" in letter.reason
+    store.close()
