@@ -30,9 +30,8 @@ kafka: venv java17 ## a real Kafka broker feeds and drains the pipeline, and the
 spark: venv java17 ## Spark at length: processes killed, Kafka, the tutorial, the demo, real executors (15 minutes)
 	@TOCSIN_SLOW=1 $(BIN)/python -m pytest -m slow tests/pipeline examples/tests $(ARGS)
 	@TOCSIN_TEST_MASTER='local-cluster[2,1,1024]' $(BIN)/python -m pytest -k definition tests/pipeline $(ARGS)
-	@$(MAKE) --no-print-directory earlierspark
 
-earlierspark: ## the same on an earlier Spark, with Delta and Connect, in an environment of its own (10 minutes)
+earlierspark: ## Spark 4.2 with Delta and Connect, in an environment of its own (10 minutes)
 	@"$(PYTHON)" tools/venv.py build/earlier_spark tools/earlier_spark.lock
 	@TOCSIN_SLOW=1 build/earlier_spark/bin/python -m pytest tests/pipeline/test_delta.py tests/pipeline/test_connect.py \
 		tests/pipeline/test_match.py tests/pipeline/test_stream.py tests/pipeline/test_loud_failure.py $(ARGS)

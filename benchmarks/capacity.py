@@ -23,8 +23,8 @@ from tocsin.pipeline.capacity import (
     measure_figures,
 )
 
-SIZES = (200_000, 400_000, 800_000)
-SAMPLE = 100_000
+SIZES = (100_000, 200_000, 400_000)
+SAMPLE = 50_000
 MATCHES = 50.0
 
 

@@ -1,6 +1,7 @@
 """The forms in which events come, side by side in one run on local[2]: columns, JSON text, VARIANT, a map; and compiling.
 
     python -m benchmarks.spark_paths
+    python -m benchmarks.spark_paths --worker      only what a worker does, in this process, without Spark
 
 Counts of matches against 100,000 subscriptions; answers are compared first, then the best of four runs counts. Results:
 benchmarks/results/spark_paths.jsonl.
@@ -9,6 +10,7 @@ benchmarks/results/spark_paths.jsonl.
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 import time
 from typing import Any
@@ -24,7 +26,48 @@ TEXTS = 20_000
 TIMES = 4
 
 
+def in_a_worker() -> None:
+    """Hold columns and JSON against each other, as a worker gets them: batches of 5,000 rows."""
+    import pyarrow as pa
+
+    from tocsin.pipeline.match_batches import MatchBatches, Output
+    from tocsin.pipeline.open_index import IndexReference
+    from tocsin.pipeline.plan import Layout
+    from tocsin.schema.files import dumps
+
+    schema, lines, events = made_sample(SUBSCRIPTIONS // 2, MATCHES)
+    with tempfile.TemporaryDirectory() as folder:
+        SubscriptionTable(folder, schema).replace(lines)
+        names = tuple(events[0])
+        batches = {
+            "columns": (pa.RecordBatch.from_pylist(events), Layout(plain=names)),
+            "JSON text": (
+                pa.RecordBatch.from_pydict({"body": [json.dumps(each) for each in events]}),
+                Layout(whole="body"),
+            ),
+        }
+        rates, answers = {}, []
+        for name, (batch, layout) in batches.items():
+            function = MatchBatches(IndexReference(folder, version=1), dumps(schema, "json"), layout, Output("counts"))
+            answers.append(
+                [row for (found) in [list(function(iter([batch])))] for row in found[0].column("matches").to_pylist()]
+            )
+            seconds = []
+            for _ in range(2 * TIMES):
+                started = time.perf_counter()
+                list(function(iter([batch])))
+                seconds.append(time.perf_counter() - started)
+            rates[name] = batch.num_rows / min(seconds)
+        assert answers[0] == answers[1]
+    for name, rate in rates.items():
+        print(f"{name:12} {rate:>10,.0f} events/s in one worker, {rate / rates['columns']:.0%} of columns")
+    store("spark_paths", {"worker": rates})
+
+
 def main() -> None:
+    if "--worker" in sys.argv:
+        in_a_worker()
+        return
     schema, lines, _ = made_sample(SUBSCRIPTIONS, MATCHES)
     kinds = round(SUBSCRIPTIONS / (2 * MATCHES))
     with tempfile.TemporaryDirectory() as folder, session("local[2]") as spark:

@@ -178,7 +178,7 @@ def dataframe(walk: Walk) -> None:
         for step in range(2):
             walk.on = step == 1
             events = spark.createDataFrame(rows, "cover string, price double").selectExpr("'insurance' event_type", "*")
-            wanted = spark.createDataFrame([(1, "insurance where cover = 'Full'")], "id long, subscription string")
+            wanted = spark.createDataFrame([(1, "insurance where cover = 'Full'")], "id long, text string")
             prepared = prepare_match(events, wanted, schema=load_example("insurance"))
             batches = prepared.events.toArrow().to_batches()
             found = sum(batch.num_rows for batch in prepared.function(iter(batches)))

@@ -15,7 +15,7 @@ from tocsin.language import attributes as a
 from tocsin.language.bounds import children
 from tocsin.language.syntax import Node, Predicate, Subscription
 from tocsin.language.tokens import RESERVED, UNITS
-from tocsin.schema import EVENT_TYPE
+from tocsin.schema import EVENT_TYPE, Schema
 from tocsin.schema.files import loads
 
 DOC = (Path(__file__).parents[2] / "docs" / "language.md").read_text(encoding="utf-8")
@@ -28,6 +28,15 @@ def blocks(tag: str) -> list[str]:
 
 SCHEMA = loads(blocks("toml")[0], "toml")
 EXAMPLES = blocks("example")
+
+
+@pytest.mark.parametrize("example", blocks("loose"), ids=lambda example: example.split("\n")[0])
+def test_an_example_without_a_schema_matches_the_events_marked_plus_and_no_other(example: str) -> None:
+    text, *events = example.splitlines()
+    schema = Schema.dynamic()
+    assert len({line[0] for line in events}) == 2
+    for line in events:
+        assert evaluate(bind(text, schema), schema.admit(json.loads(line[2:]))) is (line[0] == "+"), line
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.split("\n")[0])

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -49,7 +50,7 @@ def test_one_driver_that_stores_every_match_is_what_breaks_first() -> None:
 
 
 def test_the_search_grows_as_a_power_and_matches_cost_their_ids() -> None:
-    growing = MachineFigures(search_us=2.0, subscriptions=100, growth=0.5, id_ns=1000.0)
+    growing = msgspec.structs.replace(FIGURES, subscriptions=100, growth=0.5, id_ns=1000.0)
     assert engine_cost_us(growing, 400, 0) == pytest.approx(4.0)
     assert engine_cost_us(growing, 100, 3) == pytest.approx(5.0)
 

@@ -1,6 +1,6 @@
 """Finding 6: Spark Connect. The client's temporary table goes to the server's workers as artifacts.
 
-Connect's packages (grpcio) are in the second environment of `make spark` (tools/earlier_spark.lock). A process has either a
+Connect's packages (grpcio) are in the environment of `make earlierspark` (tools/earlier_spark.lock). A process has either a
 classic session or one of Connect, so this runs in one of its own.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("grpc", reason="grpcio is in the second environment of `make spark`")
+pytest.importorskip("grpc", reason="grpcio is in the environment of `make earlierspark`")
 
 pytestmark = pytest.mark.slow
 

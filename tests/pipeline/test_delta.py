@@ -1,4 +1,4 @@
-"""Finding 8: Delta as source and sink, batch and stream, for real: in the second environment of `make spark`.
+"""Finding 8: Delta as source and sink, batch and stream, for real: in the environment of `make earlierspark`.
 
 Delta's newest release does not run on the newest Spark, so these run where delta-spark is installed, with an earlier one
 (tools/earlier_spark.lock). Its jars come from Maven Central by name, and are kept in ~/.cache/tocsin/jars.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.importorskip("delta", reason="delta-spark is in the second environment of `make spark`")
+pytest.importorskip("delta", reason="delta-spark is in the environment of `make earlierspark`")
 
 from tests.pipeline.test_kafka import fetch
 from tocsin.pipeline.session import session

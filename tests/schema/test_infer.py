@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.strategies.schemas import raw_events, schemas
 from tocsin.errors import BadDefinition, EventRejected
-from tocsin.schema import EnumeratedDomain, Schema, TypeAttribute
+from tocsin.schema import EnumeratedDomain, Schema, TextDomain, TypeAttribute
 
 
 def kinds(schema: Schema) -> dict[str, str]:
@@ -33,7 +33,8 @@ def test_kinds_are_recognised_and_domains_are_shared() -> None:
                 "seller": {"name": "Ann", "rating": 4},
                 "exact": Decimal("0.1"),
             }
-        ]
+        ],
+        mandatory=True,
     )
     assert kinds(schema) == {
         "price": "number",
@@ -68,7 +69,7 @@ def test_pairs_are_points_only_under_a_name_of_positions() -> None:
     assert kinds(Schema.infer([{"range": [1, 2]}])) == {"range": "number"}
     assert kinds(Schema.infer([{"location": [1, 2]}, {"location": [1, 2, 3]}])) == {"location": "number"}
     assert kinds(Schema.infer([{"home.position": [1, 2]}])) == {"home.position": "point"}
-    several = Schema.infer([{"location": [[1, 2], [3, 4]]}])
+    several = Schema.infer([{"location": [[1, 2], [3, 4]]}], mandatory=True)
     assert kinds(several) == {"location": "point"}
     assert several.event_types["event"].get("location") == TypeAttribute("location", multiple=True)
     assert kinds(Schema.infer([{"w": {"lat": 1, "lon": 2}}, {"w": {"lat": 1, "lon": 200}}])) == {
@@ -84,14 +85,14 @@ def test_mandatory_is_what_every_sample_of_a_type_has() -> None:
         {"event_type": "bid", "price": 1, "by": "x"},
         {"event_type": ["car", "bid"], "price": 1, "by": "x", "both": 1},
     ]
-    schema = Schema.infer(samples)
+    schema = Schema.infer(samples, mandatory=True)
     assert schema.event_types["car"].attributes == (
         TypeAttribute("price"),
         TypeAttribute("cc", mandatory=False),
         TypeAttribute("both", mandatory=False),
     )
     assert schema.event_types["bid"].get("by") == TypeAttribute("by")
-    optional = Schema.infer(samples, mandatory=False)
+    optional = Schema.infer(samples)
     assert not any(entry.mandatory for kind in optional.event_types.values() for entry in kind.attributes)
 
 
@@ -108,11 +109,14 @@ def test_values_are_listed_only_when_asked_for_and_seen_often() -> None:
 def test_mixed_values_are_reported_and_the_choice_named() -> None:
     samples: list[dict[str, object]] = [{"x": 1}, {"x": 2}, {"x": "three"}]
     proposal = Schema.propose(samples)
-    assert kinds(proposal.schema) == {"x": "number"}
-    assert proposal.notes == ("x has mixed values: 2 of 3 are number, others are such as 'three'; number was chosen",)
-    assert [position for position, _ in proposal.rejected] == [2]
-    with pytest.raises(BadDefinition, match=r"x has mixed values: .*sample 3: x: 'three' is not a number"):
-        Schema.infer(samples)
+    assert kinds(proposal.schema) == {"x": "dynamic"}
+    assert proposal.notes == ("x has mixed values: 2 of 3 are number, others are such as 'three'; dynamic was chosen",)
+    assert not proposal.rejected
+
+
+def test_case_is_folded_when_asked_for() -> None:
+    schema = Schema.infer([{"name": "Ann"}], fold_case=True)
+    assert schema.domain_of("name") == TextDomain(name="text", case="folded")
 
 
 def test_what_never_has_a_value_is_left_out_with_a_note() -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from tocsin.schema import Element, Event, NumericDomain, Schema, Value
+from tocsin.schema import EVENT_TYPE, Domain, Element, Event, NumericDomain, Schema, Value
 from tocsin.schema.event import admit_elements
+from tocsin.schema.readings import DYNAMIC, ReadableAttributes, ReadableValues
 
 DECIMAL = pa.decimal128(38, 12)
 
@@ -20,13 +21,13 @@ def as_arrow_has_them(random: Random, schema: Schema, events: Sequence[Event]) -
     names = list(dict.fromkeys(name for event in events for name in event.values))
     values: list[dict[str, tuple[Value, ...]]] = [{} for _ in events]
     columns: dict[str, pa.Array] = {}
-    arrays = {name.partition(".")[0] for name in names if schema.domain_of(name).kind == "object"}
+    arrays = {name.partition(".")[0] for name in names if _domain(schema, name).kind == "object"}
     for name in arrays:
         columns[name] = _elements(schema, name, events, values)
     for name in names:
         if name.partition(".")[0] in arrays:
             continue
-        domain = schema.domain_of(name)
+        domain = _domain(schema, name)
         number = domain if isinstance(domain, NumericDomain) else None
         kind = None if number is None else random.choice(_types(number))
         lists: list[list[object] | None] = []
@@ -42,6 +43,9 @@ def as_arrow_has_them(random: Random, schema: Schema, events: Sequence[Event]) -
             columns[name] = pa.array(lists, None if kind is None else pa.list_(kind))
         else:
             columns[name] = pa.array([each and each[0] for each in lists], kind)
+    known = schema.view().attributes
+    if isinstance(known, ReadableAttributes):
+        return [Event(ReadableValues(kept, known)) for kept in values], pa.RecordBatch.from_pydict(columns)
     return [Event(kept) for kept in values], pa.RecordBatch.from_pydict(columns)
 
 
@@ -103,6 +107,10 @@ def _struct(schema: Schema, array: str) -> pa.DataType:
             kind = pa.int64() if domain.type == "int" else pa.float64()
         fields.append((name.rpartition(".")[2], pa.list_(kind)))
     return pa.struct(fields)
+
+
+def _domain(schema: Schema, name: str) -> Domain:
+    return schema.domain_of(name) if name in schema.attributes or name == EVENT_TYPE else DYNAMIC
 
 
 def _types(domain: NumericDomain) -> list[pa.DataType]:

@@ -91,10 +91,32 @@ _OWN = {"age": "int", "years": "int", "budget": "float", "fee": "decimal", "city
         "home": "point"}  # fmt: skip
 
 
+LOOSE = ("loose", "odd name")  # attributes that no schema declares
+LOOSE_READINGS = (
+    "any attribute",
+    *(f"{name} as {kind}" for name in LOOSE for kind in ("number", "text", "time", "boolean")),
+)
+LOOSE_TEXTS = [
+    *TEXTS,
+    "0",
+    "1",
+    "2.5",
+    "-3",
+    "1e3",
+    "true",
+    "false",
+    "2026-11-15T10:00:00Z",
+    "2026-11-16T10:00:00+01:00",
+]
+
+
 def mixed_schema(random: Random) -> Schema:
     """Return a schema with every kind of domain, and with two unions; both sides share some attributes."""
     plain = random_schema(random)
     plain = with_arrays(random, plain)
+    if random.random() < 0.4:  # events keep what no one has declared
+        kept = {name: replace(each, unknown="kept") for name, each in plain.event_types.items()}
+        plain = replace(plain, event_types=kept)
     shared = [name for name in plain.attributes if name.partition(".")[0] not in _ELEMENTS]
     subscribers = {name: _subscriber(random, name, shared) for name in ("driver", "dealer")}
     return Schema(
@@ -418,7 +440,10 @@ class MixedWorld:
         types = tuple(self.random.sample(some, self.random.choice([0, 1, 1, 1, 2])))
         sides = sides_of(self.schema, types)
         own = [_named(sides.properties[full], _short(full, sides)) for full in sides.properties]
-        where = _Conditions(self.random, list(sides.view.attributes.values()), own).node(depth)
+        about = list(sides.view.attributes.values())
+        if sides.view.unknown == "kept":
+            about += [sides.view[name] for name in LOOSE_READINGS]
+        where = _Conditions(self.random, about, own).node(depth)
         return Subscription(types, where, self._properties(sides) if self.random.random() < 0.7 else ())
 
     def _properties(self, sides: Sides) -> tuple[tuple[str, Any], ...]:
@@ -435,7 +460,11 @@ class MixedWorld:
 
     def event(self) -> Event:
         """Return an event."""
-        return self.schema.admit(random_event(self.random, self.schema))
+        raw = random_event(self.random, self.schema)
+        for name in LOOSE:  # of types that refuse them, too: then there is none
+            if self.random.random() < 0.5 and self.schema.view(raw[EVENT_TYPE]).unknown == "kept":
+                raw[name] = self.random.sample(LOOSE_TEXTS, self.random.choice([1, 1, 2]))
+        return self.schema.admit(raw)
 
     def offer(self) -> Offer:
         """Return an offer; what does not bind is drawn again."""

@@ -39,6 +39,7 @@ from tocsin.offers.scan import OfferBook
 from tocsin.operators.calls import StoredCalls
 from tocsin.operators.problem import EventEvaluation
 from tocsin.schema import Event, Schema, Value
+from tocsin.schema.readings import joined_values
 from tocsin.store import accounts, events, notifications, offers, replacements, subscriptions
 from tocsin.store.dead_letters import DeadLetter, read_dead_letters
 from tocsin.store.notifications import StoredMatches
@@ -166,7 +167,7 @@ def _as_told(core: Core, body: bytes, document: bytes | None, values: dict[str, 
     """Return a stored event as a subscription was told it, with the values that were computed for it then; and these."""
     event = admit_stored(core.schema, body)
     computed = {name: core.schema.domain_of(name).admit(value) for name, value in values.items()}
-    whole = {**event.values, **{name: (value,) for name, value in computed.items()}}
+    whole = joined_values(event.values, {name: (value,) for name, value in computed.items()})
     if document is None:
         return Event(whole), computed
     try:

@@ -16,9 +16,11 @@ def capacity(
     subscriptions: float = typer.Option(..., min=1, help="How many there will be, such as 1e9."),
     events_per_second: float = typer.Option(..., min=0, help="At the peak, such as 1e6."),
     matches_per_event: float = typer.Option(..., min=0, help="How many subscriptions an event reaches, on average."),
-    measure: bool = typer.Option(False, "--measure", help="Measure this machine, instead of taking kept figures."),
+    measure: bool = typer.Option(
+        False, "--measure", help="Measure this machine at length, with five times the sample."
+    ),
     sample_subscriptions: str | None = typer.Option(None, help="Subscriptions of yours, a JSON document a line."),
-    sample_events: str | None = typer.Option(None, help="Events of yours, a JSON object a line; both imply --measure."),
+    sample_events: str | None = typer.Option(None, help="Events of yours, a JSON object a line; give both."),
     schema: str | None = SCHEMA_OPTION,
     cores_per_executor: int = typer.Option(4, min=1, help="Of an executor."),
     executor_gigabytes: float = typer.Option(32.0, min=1, help="Memory of an executor."),
@@ -30,11 +32,10 @@ def capacity(
     """Say how many shards, executors and cores a load takes, how much memory and network, and what breaks first."""
     import msgspec
 
-    from tocsin.pipeline.capacity import Load, MachineFigures, plan_capacity
+    from tocsin.pipeline.capacity import QUICK, THOROUGH, Load, plan_capacity
 
-    figures = MachineFigures()
-    if measure or sample_subscriptions or sample_events:
-        figures = _measured(sample_subscriptions, sample_events, schema, matches_per_event)
+    made = THOROUGH if measure else QUICK
+    figures = _measured(sample_subscriptions, sample_events, schema, matches_per_event, made)
     load = Load(
         subscriptions=subscriptions, events_per_second=events_per_second, matches_per_event=matches_per_event,
         cores_per_executor=cores_per_executor, executor_memory_bytes=executor_gigabytes * 1e9,
@@ -49,14 +50,14 @@ def capacity(
 
 
 def _measured(
-    subscriptions: str | None, events: str | None, schema: str | None, matches_per_event: float
+    subscriptions: str | None, events: str | None, schema: str | None, matches_per_event: float, made: int
 ) -> MachineFigures:
     import msgspec
 
-    from tocsin.pipeline.capacity import MADE_SIZES, made_sample, measure_figures
+    from tocsin.pipeline.capacity import made_sample, measure_figures
 
     if subscriptions is None and events is None:
-        return measure_figures(*made_sample(MADE_SIZES[-1], matches_per_event))
+        return measure_figures(*made_sample(made, matches_per_event))
     if subscriptions is None or events is None:
         raise typer.BadParameter("give both: --sample-subscriptions and --sample-events")
     given = [msgspec.json.decode(line) for line in read_lines(events)]

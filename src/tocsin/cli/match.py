@@ -58,15 +58,15 @@ def match(
 ) -> None:
     """Print one line per event: the ids of the subscriptions that it satisfies.
 
-    Beside an id stand the values of its variables, and what an offer computes for it. Without --schema, one is proposed
-    from the events. Exit code 1: some lines were bad, or something failed; the rest was matched.
+    Beside an id stand the values of its variables, and what an offer computes for it. Without --schema, attributes
+    have the types of what they are compared with. Exit code 1: some lines were bad, or something failed; the rest was matched.
     """
     from tocsin.offers import Analysis, open_programs
     from tocsin.operators.registry import open_registry
 
     if subscriptions == "-" and events == "-":
         raise FileError("-", "only one of --subscriptions and --events can come from standard input")
-    loaded = required_schema(schema) if mapping is not None else _schema(schema, events)
+    loaded = required_schema(schema) if mapping is not None else _schema(schema, subscriptions, events)
     site = None if mapping is None else mapping_of(mapping, loaded)
     registry, known = open_registry(operators), open_programs(programs, loaded)
     matcher, bad_subscriptions = _matcher(loaded, engine, subscriptions, registry, known)
@@ -81,15 +81,27 @@ def match(
         raise typer.Exit(1)
 
 
-def _schema(name: str | None, events: str) -> Schema:
+def _schema(name: str | None, subscriptions: str, events: str) -> Schema:
+    """Return the schema of that name; without one, a dynamic one of the types that the files name."""
     if name is not None:
         return load_schema(name)
-    if events == "-":
-        raise FileError("-", "events from standard input need --schema FILE")
+    from contextlib import suppress
 
-    from tocsin.schema import Schema
+    import msgspec
 
-    return Schema.infer(event for _, event in read_json_lines(events))
+    from tocsin.language.documents import from_document
+    from tocsin.schema import EVENT_TYPE, Schema
+
+    types: dict[str, None] = {}
+    for line in documents(read_lines(subscriptions)) if subscriptions != "-" else ():
+        with suppress(LanguageError, msgspec.DecodeError):  # told when they are loaded
+            types.update(dict.fromkeys(from_document(msgspec.json.decode(line))[1].event_types))
+    for _, event in read_json_lines(events) if events != "-" else ():
+        named = event.get(EVENT_TYPE, ()) if isinstance(event, dict) else ()
+        types.update(
+            dict.fromkeys(each for each in ([named] if isinstance(named, str) else named) if isinstance(each, str))
+        )
+    return Schema.dynamic(types)
 
 
 def _matcher(schema: Schema, engine: str, path: str, operators: Registry, programs: Programs) -> tuple[Engine, int]:
@@ -299,7 +311,7 @@ def import_rules(
     lines, told, refused = [], [], 0
     for path in files:
         for file in sorted(path.rglob("*.*")) if path.is_dir() else [path]:
-            if path.is_dir() and file.suffix not in (".yml", ".yaml", ".json", ".jsonl"):
+            if path.is_dir() and file.suffix not in (".yml", ".yaml", ".json", ".jsonl", ".sql", ".cesql", ".jms"):
                 continue
             for rule, line in _imported(kind, file, loaded):
                 refused += not line

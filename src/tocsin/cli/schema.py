@@ -118,14 +118,19 @@ def infer(
     events: str = typer.Argument(help="Sample events, JSONL; - for standard input."),
     output: Path | None = typer.Option(None, "--output", "-o", help="Write the schema here instead of printing it."),
     enumerate_up_to: int = typer.Option(0, help="Make texts with at most so many distinct values enumerated."),
-    optional: bool = typer.Option(False, help="Make no attribute mandatory."),
+    mandatory: bool = typer.Option(False, help="Make attributes mandatory that all samples of a type have."),
+    fold_case: bool = typer.Option(False, help="Compare texts without regard to case."),
     is_open: bool = typer.Option(False, "--open", help="Let events have other attributes, which are passed over."),
+    keep: bool = typer.Option(False, help="Let events have other attributes, to be asked about with their type."),
 ) -> None:
     """Propose a schema that all the sample events fit."""
     from tocsin.schema import Schema, files
 
     samples = (event for _, event in read_json_lines(events))
-    proposal = Schema.infer(samples, enumerate_up_to=enumerate_up_to, mandatory=not optional, closed=not is_open)
+    proposal = Schema.infer(
+        samples, enumerate_up_to=enumerate_up_to, mandatory=mandatory, fold_case=fold_case,
+        unknown="kept" if keep else "ignored" if is_open else "refused",
+    )  # fmt: skip
     if output is None:
         print(files.dumps(proposal, "toml"), end="")
     else:

@@ -26,7 +26,8 @@ from tocsin.index.raw_memory import addresses_of, code_by_tables
 from tocsin.index.word_tokens import WordTokens
 from tocsin.plugins import is_there
 from tocsin.schema import EVENT_TYPE, Domain, Event, NumericDomain, Schema, TextDomain, Value
-from tocsin.schema.event import admit_elements
+from tocsin.schema.event import admit_elements, flatten, kept_values
+from tocsin.schema.readings import ANY_ATTRIBUTE, DYNAMIC, ReadableAttributes, ReadableValues, reading_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -168,15 +169,20 @@ class EventColumns(EventSource):
     def __init__(self, batch: pa.RecordBatch, schema: Schema) -> None:
         super().__init__(batch.num_rows)
         self.batch, self.schema = batch, schema
+        self._read: dict[str, list[tuple[Value, ...] | None]] = {}
 
     def read(self, attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn | None:
         from tocsin.index.arrow_keys import from_arrow
 
         array = self._array(attribute)
+        if array is None and self._is_read(attribute):
+            events = [Event({} if found is None else {attribute: found}) for found in self._readings(attribute)]
+            return from_events(events, attribute, domain, derivation)
         if array is not None:
             return from_arrow(array, attribute, domain, derivation)
-        if attribute == EVENT_TYPE and len(self.schema.event_types) == 1:
-            return KeyColumn(np.zeros(self.size, np.int64), None)
+        if attribute == EVENT_TYPE and self.schema.default_type is not None:
+            default = self.schema.event_type_domain.key(self.schema.default_type)
+            return KeyColumn(np.full(self.size, default, np.int64), None)
         return None
 
     def read_texts(self, attribute: str, domain: Domain) -> PatternTexts:
@@ -218,6 +224,9 @@ class EventColumns(EventSource):
         from tocsin.index.arrow_keys import values_from_arrow
 
         array = self._array(attribute)
+        if array is None and self._is_read(attribute):
+            found = self._readings(attribute)
+            return [found[number] for number in events.tolist()]
         if array is None:
             return [None] * len(events)
         if attribute in self.schema.object_attributes:
@@ -241,16 +250,49 @@ class EventColumns(EventSource):
                 return inner_field(_field(self.batch, array), path, is_point=is_point)
         return _field(self.batch, attribute)
 
+    def _is_read(self, attribute: str) -> bool:
+        known = self.schema.view().attributes
+        return isinstance(known, ReadableAttributes) and (
+            attribute == ANY_ATTRIBUTE or reading_of(attribute) is not None
+        )
+
+    def _readings(self, attribute: str) -> list[tuple[Value, ...] | None]:
+        """Return what columns without a type of their own are read as, row by row."""
+        if attribute not in self._read:
+            self._read[attribute] = [event.values.get(attribute) for event in self._rows]
+        return self._read[attribute]
+
+    @cached_property
+    def _rows(self) -> list[Event]:
+        known = self.schema.view().attributes
+        assert isinstance(known, ReadableAttributes)
+        return [self._row(row, known) for row in self.batch.to_pylist()]
+
+    def _row(self, raw: dict[str, object], known: ReadableAttributes) -> Event:
+        """Return what can be read of a row."""
+        found: dict[str, tuple[Value, ...]] = {}
+        for name, raws in flatten(raw, self.schema.point_attributes).items():
+            entry = known.declared(name)
+            kept = kept_values(raws, DYNAMIC if entry is None else entry.domain)
+            found.update({name: kept} if kept else {})
+        return Event(ReadableValues(found, known))
+
     def event(self, number: int) -> Event:
-        at, found = np.array([number]), {}
+        at, readable = np.array([number]), self.schema.view().attributes
+        bound: dict[str, tuple[Value, ...]] = {}
+        if isinstance(readable, ReadableAttributes):
+            raw = flatten(self.batch.slice(number, 1).to_pylist()[0], self.schema.point_attributes)
+            kept = ((name, kept_values(raws)) for name, raws in raw.items() if name not in self.schema.attributes)
+            bound.update((name, values) for name, values in kept if values)
         for name in self.schema.attributes:
             (values,) = self.values(name, self.schema.domain_of(name), at)
             if values is not None:
-                found[name] = values
+                bound[name] = values
         (types,) = self.values(EVENT_TYPE, self.schema.event_type_domain, at)
-        if types is None and len(self.schema.event_types) == 1:
-            types = tuple(self.schema.event_types)
-        return Event({**found, EVENT_TYPE: types or ()})
+        if types is None and self.schema.default_type is not None:
+            types = (self.schema.default_type,)
+        bound[EVENT_TYPE] = types or ()
+        return Event(ReadableValues(bound, readable) if isinstance(readable, ReadableAttributes) else bound)
 
 
 class EventRows(Sequence[Event]):
@@ -439,7 +481,8 @@ class SegmentEncoder:
             if found is not None:
                 code = known.get(found[0])
                 single[position] = remember(found[0]) if code is None else code
-        multiples: dict[int, MultipleCodes] = self._patterns.coded_one(values) if self._patterns is not None else {}
+        of_patterns = None if self._patterns is None else self._patterns.coded_one(values)
+        multiples = dict(of_patterns or {}) if self._multiple_valued else {}
         for position, coder in self._multiple_valued:
             column = coder.column
             found = values.get(column.attribute)
@@ -454,7 +497,8 @@ class SegmentEncoder:
                 multiples[position] = MultipleCodes(
                     np.array([0, len(codes)], np.int64), np.array(codes, np.int32), np.ones(1, np.bool_)
                 )
-        return CodedBatch(np.array(single, np.int32).reshape(-1, 1), multiples, seq, arrival)
+        together = multiples if self._multiple_valued or of_patterns is None else of_patterns
+        return CodedBatch(np.array(single, np.int32).reshape(-1, 1), together, seq, arrival)
 
     @cached_property
     def _single_valued(self) -> list[tuple[int, str, dict[Value, int], Callable[[Value], int]]]:

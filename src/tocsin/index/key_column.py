@@ -13,9 +13,9 @@ Made by index/encode.py; the only form in which events reach the kernels of matc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +23,6 @@ import numpy.typing as npt
 from tocsin.compile.table import Derivation
 from tocsin.language.text_patterns import words
 from tocsin.schema import Domain, Event, NumericDomain, Value
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 _INT64 = 2**63
 
@@ -116,6 +112,27 @@ class MultipleCodes:
     offset: npt.NDArray[np.int64]
     codes: Codes
     present: npt.NDArray[np.bool_]
+
+
+class CodesOfOne(Mapping[int, MultipleCodes]):
+    """The codes of one event in several multiple columns, together: columns[i] has codes[offset[i]:offset[i + 1]]."""
+
+    def __init__(
+        self, columns: tuple[int, ...], offset: npt.NDArray[np.int64], codes: Codes, present: npt.NDArray[np.bool_]
+    ) -> None:
+        self.columns, self.offset, self.codes, self.present = columns, offset, codes, present
+
+    def __getitem__(self, column: int) -> MultipleCodes:
+        at = self.columns.index(column) if column in self.columns else -1
+        if at < 0 or not self.present[at]:
+            raise KeyError(column)
+        return MultipleCodes(self.offset[at : at + 2], self.codes, self.present[at : at + 1])
+
+    def __iter__(self) -> Iterator[int]:
+        return (column for at, column in enumerate(self.columns) if self.present[at])
+
+    def __len__(self) -> int:
+        return int(self.present.sum())
 
 
 @dataclass(frozen=True, slots=True)

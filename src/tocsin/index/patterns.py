@@ -16,6 +16,7 @@ those of TextCoder are. Used by index/encode.py.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.index.jit import helper, kernel
-from tocsin.index.key_column import MultipleCodes
+from tocsin.index.key_column import CodesOfOne, MultipleCodes
 from tocsin.index.raw_memory import ascii_texts, byte_at, int32_at, word_at
 from tocsin.language.text_patterns import AS_IT_IS, FOLDED, Piece, like_of
 
@@ -41,8 +42,8 @@ ANY = np.uint8(0xFF)  # stands for _: no text in UTF-8 has this byte
 LEVELS = (4, 2, 1)  # bytes of a gram
 STARTS, ENDS, SURE = 1, 2, 4
 PADDING = 16  # bytes behind a text that may be read
-LONG = 64  # bytes of a piece from which on it is looked for without trying anything twice
-_PRESENT = np.ones(1, np.bool_)
+LONG = 16  # bytes of a piece from which on it is looked for without trying anything twice
+TELLING = 4  # bytes of a literal that tells texts apart
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -209,6 +210,7 @@ class StackedPatterns:
 
     def __init__(self, columns: Sequence[tuple[int, str, PatternCoder]]) -> None:
         self._columns = [(position, attribute) for position, attribute, _ in columns]
+        self.positions = tuple(position for position, _, _ in columns)
         self._forms = [
             (attribute, form.fold, number)
             for number, (_, attribute, coder) in enumerate(columns)
@@ -216,7 +218,7 @@ class StackedPatterns:
         ]
         self._stacked = _stacked([coder.forms for _, _, coder in columns])
 
-    def coded_one(self, values: Mapping[str, tuple[Any, ...]]) -> dict[int, MultipleCodes]:
+    def coded_one(self, values: Mapping[str, tuple[Any, ...]]) -> CodesOfOne:
         """Return the codes of one event in the columns whose attributes it binds, by position."""
         texts: list[bytes] = []
         counts = [0]
@@ -227,13 +229,8 @@ class StackedPatterns:
         lengths = np.array([0, *map(len, texts)], np.int64)
         data = np.frombuffer(b"".join(texts) + bytes(PADDING), np.uint8)
         offset, codes = find_in_one(data, np.cumsum(lengths), np.array(counts, np.int64), self._stacked)
-        ends = offset.tolist()
-        found: dict[int, MultipleCodes] = {}
-        for number, (position, attribute) in enumerate(self._columns):
-            if attribute in values:
-                part = codes[ends[number] : ends[number + 1]]
-                found[position] = MultipleCodes(np.array([0, len(part)]), part, _PRESENT)
-        return found
+        present = np.array([attribute in values for _, attribute in self._columns], np.bool_)
+        return CodesOfOne(self.positions, offset, codes, present)
 
 
 def _stacked(columns: Sequence[Sequence[_Form]]) -> Stacked:
@@ -282,14 +279,16 @@ def _arrays(patterns: list[tuple[int, str]]) -> tuple[Arrays, list[Grams]]:
     data, piece_length, pieces, flags = [], [], [], []
     anchors: dict[bytes, list[int]] = {}
     bare: list[int] = []
-    for number, (_, text) in enumerate(patterns):
-        like = like_of(text)
-        cut = [_bytes(piece) for piece in like.pieces]
+    likes = [like_of(text) for _, text in patterns]
+    cuts = [[_bytes(piece) for piece in like.pieces] for like in likes]
+    having = Counter(run[:ANCHOR] for cut in cuts for run in {run for piece in cut for run in piece.split(b"\xff")})
+    for number, (like, cut) in enumerate(zip(likes, cuts, strict=True)):
         data += cut
         piece_length += map(len, cut)
         pieces.append(len(cut))
         runs = [run for piece in cut for run in piece.split(b"\xff")]
-        literal = max(runs, key=len, default=b"")
+        # Few patterns have it, so that few are verified where it is found; thousands may share a part such as aaaa.
+        literal = max(runs, key=lambda run: (len(run) >= TELLING, -having[run[:ANCHOR]], len(run)), default=b"")
         anchor = literal[:ANCHOR]
         sure = len(cut) == 1 and cut[0] == anchor and not like.starts and not like.ends
         flags.append(STARTS * like.starts | ENDS * like.ends | SURE * sure)

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
 from typing import TypeVar
 
 from tocsin.errors import BadValue, BindError, LanguageError, Span, UnknownEventType, did_you_mean, nearest, shown
@@ -46,6 +48,9 @@ from tocsin.language.syntax import Comparison, Expression, Node, Op, OperatorCal
 from tocsin.schema import Domain, Schema, Value, View, ViewAttribute
 
 _EQUALITY = frozenset({Op.EQ, Op.NE})
+_LISTS = frozenset({Op.IN, Op.BETWEEN, Op.CONTAINS_ANY, Op.CONTAINS_ALL})
+_KIND_OF_OPERAND = {bool: "boolean", int: "number", float: "number", Decimal: "number", datetime: "time", tuple: ""}
+_READ_AS = {"numeric": "number", "time": "time", "boolean": "boolean"}
 T = TypeVar("T")
 
 
@@ -179,11 +184,34 @@ class _Binding:
         if predicate.attribute == ANY_ATTRIBUTE and not self._knows(ANY_ATTRIBUTE):
             return self._any_attribute(predicate)
         attribute = self._attribute(predicate.attribute, predicate.attribute_span or predicate.span)
+        if attribute.domain.kind == "dynamic":
+            return self._predicate(replace(predicate, attribute=f"{attribute.name} as {self._asked_as(predicate)}"))
         check_offered(predicate, attribute)
         operand = canonical_operand(predicate, attribute)
         return replace(
             predicate, attribute=attribute.name, operand=operand, domain=attribute.domain, multiple=attribute.multiple
         )
+
+    @staticmethod
+    def _asked_as(predicate: Predicate) -> str:
+        """Return as what a predicate asks about an attribute that has no type: as what it compares it with."""
+        if predicate.op in (Op.PRESENT, Op.ABSENT):
+            return "text"  # whatever is bound has one
+        operand = predicate.operand
+        values = operand if isinstance(operand, tuple) and predicate.op in _LISTS else (operand,)
+        kinds = dict.fromkeys(_KIND_OF_OPERAND.get(type(each), "text") for each in values)
+        if isinstance(operand, syntax.Within) and not isinstance(operand.center, tuple):
+            kinds = {"time": None}
+        if "" in kinds or (isinstance(operand, syntax.Box | syntax.Within) and "time" not in kinds):
+            message = (
+                f"{predicate.attribute} is of no declared type, and places are asked about where the schema has a point"
+            )
+            raise BindError(message, span=predicate.span)
+        if len(kinds) > 1:
+            name = predicate.attribute
+            listed = " or ".join(f"{name} as {kind} {predicate.op.value} (…)" for kind in kinds)
+            raise BindError(f"{name} is of no declared type; ask for one at a time: {listed}", span=predicate.span)
+        return next(iter(kinds))
 
     def _any_attribute(self, predicate: Predicate) -> Node:
         """Return the alternatives of a predicate about all texts that an event may have."""
@@ -195,16 +223,38 @@ class _Binding:
         return parts[0] if len(parts) == 1 else syntax.Or(tuple(parts))
 
     def _comparison(self, comparison: Comparison) -> Comparison:
-        left, right = self._side(comparison.left, comparison), self._side(comparison.right, comparison)
+        left, right = self._read_alike(comparison)
+        left, right = self._side(left, comparison), self._side(right, comparison)
         left, right = _adapted(left, domain_of(right)), _adapted(right, domain_of(left))
         domain = comparing_domain(domain_of(left), domain_of(right))
         if domain is None:
-            message = f"{said(domain_of(left))} cannot be compared with {said(domain_of(right))}"
+            message = f"{said(domain_of(left))} cannot be compared with {said(domain_of(right))}{_hyphens(comparison)}"
             raise BindError(message, span=comparison.span)
         if comparison.op not in _EQUALITY and not is_ordered(domain):
             message = f"{said(domain_of(left))} has no order that {render(comparison)} could ask about"
             raise BindError(f"{message}; compare by = or !=", span=comparison.span)
         return replace(comparison, left=left, right=right, domain=domain)
+
+    def _read_alike(self, comparison: Comparison) -> tuple[Expression, Expression]:
+        """Return the sides of a comparison; attributes without a type as what they are compared with, else as numbers."""
+        left, right = comparison.left, comparison.right
+        if not self._is_dynamic(left) and not self._is_dynamic(right):
+            return left, right
+        kind = "text" if comparison.op in _EQUALITY else "number"
+        if not (self._is_dynamic(left) and self._is_dynamic(right)):
+            other = self._side(right if self._is_dynamic(left) else left, comparison)
+            kind = _READ_AS.get(domain_of(other).kind, "text")
+        return self._read_as(left, kind), self._read_as(right, kind)
+
+    def _is_dynamic(self, tree: Expression) -> bool:
+        if not isinstance(tree, syntax.AttributeValue) or not self._knows(tree.name):
+            return False
+        return self._attribute(tree.name, tree.span).domain.kind == "dynamic"
+
+    def _read_as(self, tree: Expression, kind: str) -> Expression:
+        if isinstance(tree, syntax.AttributeValue) and self._is_dynamic(tree):
+            return replace(tree, name=f"{self._attribute(tree.name, tree.span).name} as {kind}")
+        return tree
 
     def _side(self, tree: Expression, comparison: Comparison) -> Expression:
         """Return one side of a comparison; a lone name that is not known may be a text without its quotes."""
@@ -273,6 +323,8 @@ class _Binding:
                 if attribute.multiple and not self.scope.trusted and not of_element:
                     message = f"{name} may have several values, so it has no one value; ask about it: {name} contains …"
                     raise BindError(message, span=tree.span)
+                if attribute.domain.kind == "dynamic":
+                    raise BindError(f"{name} has no type of its own: {name} as number, as text, …", span=tree.span)
                 return replace(tree, name=attribute.name, domain=attribute.domain)
             case syntax.Variable():
                 return self._variable(tree)
@@ -327,7 +379,7 @@ class _Binding:
         return replace(variable, domain=self.variables[variable.name])
 
     def _number(self, tree: Expression, op: str) -> Expression:
-        bound = self.value(tree)
+        bound = self.value(self._read_as(tree, "number"))
         if not is_numeric(domain_of(bound)):
             message = f"{render(tree)} is {said(domain_of(bound))}, and `{op}` takes numbers"
             raise BindError(message, span=_place(tree))
@@ -397,7 +449,7 @@ class _Binding:
         return (*call.arguments[: function.leading], *bound)
 
     def _argument(self, call: syntax.Call | OperatorCall, written: Expression, parameter: Domain) -> Expression:
-        bound = self.value(written)
+        bound = self.value(self._read_as(written, _READ_AS.get(parameter.kind, "text")))
         found = domain_of(bound)
         fits = kind_of(found) == kind_of(parameter)
         if fits and is_numeric(parameter):
@@ -406,6 +458,16 @@ class _Binding:
             message = f"{call.name} takes {said(parameter)} here; {render(written)} is {said(found)}"
             raise BindError(message, span=_place(written) or call.span)
         return bound
+
+
+def _hyphens(comparison: Comparison) -> str:
+    """Return advice where a difference of two names was most likely meant as one name."""
+    for side in (comparison.left, comparison.right):
+        if isinstance(side, syntax.Arithmetic) and side.op == "-":
+            names = [each.name for each in (side.left, side.right) if isinstance(each, syntax.AttributeValue)]
+            if len(names) == 2:
+                return f'. A name with a hyphen is written in double quotes: "{"-".join(names)}"'
+    return ""
 
 
 def _adapted(side: Expression, other: Domain) -> Expression:

@@ -12,6 +12,9 @@ from itertools import combinations
 from tocsin.errors import ParseError, TooLarge
 from tocsin.language import syntax
 from tocsin.language.syntax import Expression, Node, Subscription, WordPattern
+from tocsin.schema.readings import ANY_ATTRIBUTE
+
+__all__ = ["ANY_ATTRIBUTE"]
 
 MAX_TEXT = 512 * 1024  # characters of a text form
 MAX_NESTING = 200  # parentheses and `case`s open at once; and `not`, `-`, `+` in a row
@@ -21,7 +24,6 @@ MAX_TOKENS = 3 * MAX_NODES  # of a text form; a list of plain values is one toke
 MAX_LIST = 10_000  # values in all lists of an expression together
 MAX_STRING = 4_096  # characters of one text value
 MAX_NAME = 200  # characters of a name
-ANY_ATTRIBUTE = "any attribute"  # as the name of an attribute: all texts of an event
 MAX_GAP = 10_000  # words that a proximity may skip
 
 Tree = Subscription | Node | Expression | WordPattern

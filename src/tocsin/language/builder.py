@@ -36,6 +36,7 @@ from tocsin.language.syntax import (
     Within,
 )
 from tocsin.schema import Number
+from tocsin.schema.readings import Reading
 
 _HOW_TO_COMBINE = (
     "a condition is neither true nor false before there is an event. Combine conditions with & | ~ instead of and, or, "
@@ -146,6 +147,10 @@ class Attribute:
 
     def _is(self, op: Op, operand: Operand) -> Condition:
         return Condition(Predicate(self._name, op, operand))
+
+    def read_as(self, kind: Reading) -> Attribute:
+        """Return the attribute as a number, a text, a time or a truth value, where the schema does not say what it is."""
+        return Attribute(f"{self._name} as {kind}")
 
     def __eq__(self, value: Any) -> Condition:  # type: ignore[override]
         return self._is(Op.EQ, _literal(value))

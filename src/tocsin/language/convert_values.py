@@ -30,6 +30,7 @@ from tocsin.language.syntax import (
 )
 from tocsin.language.units import MICROSECONDS
 from tocsin.schema import Number
+from tocsin.schema.readings import reading_of
 
 if TYPE_CHECKING:
     import lark
@@ -75,7 +76,11 @@ def _rules(tree: Branch) -> Iterator[str]:
 
 
 def is_quoted_name(tree: Branch) -> bool:
-    return tree.data == "name" and str(tree.children[0]).startswith('"')
+    return (
+        tree.data == "name"
+        and str(tree.children[0]).startswith('"')
+        and reading_of(str(tree.children[0])[1:-1]) is None
+    )
 
 
 class ValueConverter(ABC):

@@ -2,9 +2,10 @@
 
     sigma         detection rules (YAML, read by pySigma, the extra `sigma`)
     eventbridge   event patterns (JSON): {"source": ["shop"], "detail": {"price": [{"numeric": ["<", 100]}]}}
+    cesql         filter expressions of CloudEvents, jms: message selectors (import_selectors.py); a line each, or JSON with an id
     percolator    queries of Elasticsearch and OpenSearch (JSON): {"bool": {"must": [{"term": {"brand": "mini"}}]}}
 
-What differs is translated. In all three a negation holds where the field is absent, which `not` does not: `_not` adds
+What differs is translated. In the first three a negation holds where the field is absent, which `not` does not: `_not` adds
 `is absent`. Texts of Sigma are compared without regard to case, those of the others with. Where events have several values
 of a field, some value satisfies a leaf in all of these languages, but for `anything-but`, which is refused for fields that
 the schema says are multiple. tests/language/test_imports.py compares each with an evaluator of its own semantics.
@@ -14,13 +15,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from tocsin import plugins
 from tocsin.errors import LanguageError, NotSupported, TocsinError
 from tocsin.language import syntax
-from tocsin.language.bounds import ANY_ATTRIBUTE, at_least
+from tocsin.language.bounds import ANY_ATTRIBUTE, at_least, check_size
+from tocsin.language.import_selectors import Dialect, parse_selector
 from tocsin.language.syntax import (
     ALWAYS,
     NEVER,
@@ -83,22 +86,33 @@ def _made(id: str, name: str, translate: Callable[[], Node]) -> Imported:
 # --- conditions -------------------------------------------------------------------------------------------------------
 
 
-def _not(node: Node) -> Node:
+def _not(node: Node, schema: Schema | None = None) -> Node:
     """Return the negation that holds where fields are absent, too."""
     match node:
         case Not(part):
             return part
         case And(parts):
-            return _or(map(_not, parts))
+            return _or(_not(part, schema) for part in parts)
         case Or(parts):
-            return _and(map(_not, parts))
+            return _and(_not(part, schema) for part in parts)
         case Predicate(op=Op.PRESENT | Op.ABSENT as op):
             return syntax.Predicate(node.attribute, Op.ABSENT if op is Op.PRESENT else Op.PRESENT)
         case Predicate(attribute=name) if name == ANY_ATTRIBUTE:
-            raise _Untranslatable("a negated search in any attribute")
+            return _not_anywhere(node, schema)
         case _:
             absent = (Predicate(name, Op.ABSENT) for name in dict.fromkeys(names_of(node)))
             return Or((*absent, Not(node)))
+
+
+def _not_anywhere(node: Predicate, schema: Schema | None) -> Node:
+    """Return that no text of the event satisfies a predicate, by the texts that the schema says there are."""
+    if schema is None:
+        raise _Untranslatable("a negated search in any attribute, which needs a schema")
+    view = schema.view()
+    if ANY_ATTRIBUTE in view.attributes:  # of events that keep what no one has declared
+        return Or((Predicate(ANY_ATTRIBUTE, Op.ABSENT), Not(node)))
+    texts = [name for name, entry in view.attributes.items() if entry.domain.kind == "text"]
+    return _and(_not(replace(node, attribute=name)) for name in texts) if texts else ALWAYS
 
 
 def _and(parts: Iterable[Node]) -> Node:
@@ -158,7 +172,7 @@ def _equal(field: str, value: Any, schema: Schema | None) -> Node:
 
 
 def _document(text: str, kind: str) -> list[tuple[str, Any]]:
-    """Return the rules of a JSON file, with their ids: one, a list of them, or one for each line."""
+    """Return the rules of a JSON file, with their ids (or file and number): one, a list of them, or one for each line."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -167,7 +181,9 @@ def _document(text: str, kind: str) -> list[tuple[str, Any]]:
         except ValueError as error:
             raise LanguageError(f"{kind}: this is no JSON: {error}") from None
     listed = found if isinstance(found, list) else [found]
-    return [(str(rule.get("id", at)) if isinstance(rule, Mapping) else str(at), rule) for at, rule in enumerate(listed)]
+    ids = [rule.get("id") if isinstance(rule, Mapping) else None for rule in listed]
+    named = [str(id) if isinstance(id, str | int) else f"{kind}#{at}" for at, id in enumerate(ids)]
+    return list(zip(named, listed, strict=True))
 
 
 # --- Sigma ------------------------------------------------------------------------------------------------------------
@@ -207,7 +223,7 @@ def _sigma_node(node: Any, schema: Schema | None) -> Node:
     kind = type(node).__name__
     if kind in ("ConditionAND", "ConditionOR", "ConditionNOT"):
         parts = [_sigma_node(each, schema) for each in node.args]
-        return _not(parts[0]) if kind == "ConditionNOT" else (_and if kind == "ConditionAND" else _or)(parts)
+        return _not(parts[0], schema) if kind == "ConditionNOT" else (_and if kind == "ConditionAND" else _or)(parts)
     field = node.field if kind == "ConditionFieldEqualsValueExpression" else ANY_ATTRIBUTE
     return _sigma_value(field, node.value, schema)
 
@@ -456,10 +472,55 @@ def _lucene_regex(field: str, value: Any, _: Schema | None) -> Node:
     return _regex(field, f"{'(?is)' if options.get('case_insensitive') else '(?s)'}^(?:{found})$")
 
 
+# --- selectors --------------------------------------------------------------------------------------------------------
+
+
+def _selectors(dialect: Dialect, text: str, source: str, schema: Schema | None) -> Iterator[Imported]:
+    for number, (id, name, selector) in enumerate(_listed_selectors(text, source)):
+        known = f"{dialect}:{id or f'{source}#{number}'}"
+        yield _made(known, name or known, lambda selector=selector: _selected(selector, dialect, schema))  # type: ignore[misc]
+
+
+def _listed_selectors(text: str, source: str) -> Iterator[tuple[str, str, str]]:
+    """Yield id, name and text of each: lines, of which those with -- before them are comments, or JSON."""
+    if not text.lstrip().startswith(("{", "[")):
+        for line in text.splitlines():
+            if line.strip() and not line.lstrip().startswith("--"):
+                yield "", line.strip()[:80], line
+        return
+    for _, rule in _document(text, source):
+        given = rule if isinstance(rule, Mapping) else {"selector": rule}
+        found = next((given[key] for key in ("selector", "sql", "expression") if isinstance(given.get(key), str)), None)
+        if found is None:
+            raise LanguageError(f"{source}: a rule has a selector, an expression or sql: {json.dumps(rule)[:80]}")
+        yield str(given.get("id", "")), str(given.get("name", "")), found
+
+
+def _selected(selector: str, dialect: Dialect, schema: Schema | None) -> Node:
+    found = parse_selector(selector, dialect)
+    check_size(found)
+    return _typed(found, schema)
+
+
+def _typed(node: Node, schema: Schema | None) -> Node:
+    """Return a condition in which numbers compared with texts for being the same are texts, as CESQL casts them."""
+    match node:
+        case And(parts) | Or(parts):
+            return type(node)(tuple(_typed(part, schema) for part in parts))
+        case Not(part):
+            return Not(_typed(part, schema))
+        case Predicate(name, Op.EQ | Op.NE as op, bool() | int() | float() as value):
+            same = _equal(name, value, schema)
+            return replace(same, op=op) if isinstance(same, Predicate) else same
+        case _:
+            return node
+
+
 _LEAVES: dict[str, Callable[[str, Any, Schema | None], Node]] = {
     "term": _term, "terms": _terms, "match": _match, "match_phrase": _match_phrase, "range": _range, "prefix": _prefixed,
     "wildcard": _wild, "regexp": _lucene_regex,
 }  # fmt: skip
 _IMPORTERS: dict[str, Callable[[str, str, Schema | None], Iterator[Imported]]] = {
-    "sigma": _sigma, "eventbridge": _eventbridge, "percolator": _percolator,
+    "sigma": _sigma, "eventbridge": _eventbridge, "percolator": _percolator, "cesql": partial(_selectors, "cesql"),
+    "jms": partial(_selectors, "jms"),
 }  # fmt: skip

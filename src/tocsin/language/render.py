@@ -11,6 +11,7 @@ from tocsin.language.bounds import check_size
 from tocsin.language.literals import render_literal, render_number, render_string
 from tocsin.language.syntax import ALWAYS, Expression, Node, Op, Predicate, Subscription, WordPattern
 from tocsin.language.tokens import is_bare_name
+from tocsin.schema.readings import ANY_ATTRIBUTE, reading_of
 
 _LEVELS = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
 _COMPARISONS = frozenset({Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE})
@@ -37,7 +38,13 @@ def render(tree: Subscription | Node | Expression) -> str:
 
 def render_name(name: str) -> str:
     """Return the name, in double quotes where it needs them."""
-    return name if is_bare_name(name) else '"' + name.replace('"', '""') + '"'
+    if is_bare_name(name):
+        return name
+    if name == ANY_ATTRIBUTE:
+        return name
+    if (reading := reading_of(name)) is not None:
+        return f"{render_name(reading[0])} as {reading[1]}"
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _subscription(tree: Subscription) -> str:
@@ -165,6 +172,8 @@ def _is_constant(expression: Expression) -> bool:
 def _is_odd_name(expression: Expression) -> bool:
     """Return whether the parser would take this name, right of another, for a mistake."""
     if not isinstance(expression, syntax.AttributeValue):
+        return False
+    if reading_of(expression.name) is not None:
         return False
     return not is_bare_name(expression.name) or expression.name.lower() in ("null", "none")
 

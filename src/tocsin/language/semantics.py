@@ -102,6 +102,7 @@ from tocsin.schema import (
     Value,
 )
 from tocsin.schema.domain import LARGEST_INTEGER, is_reasonable
+from tocsin.schema.readings import joined_values
 
 Row = Mapping[str, tuple[Value, ...]]  # name -> values; a name that is not there is absent
 Solutions = Callable[[OperatorCall], Sequence[Substitution]]  # raises FormulaFailed
@@ -170,7 +171,9 @@ def computed_names(event: Event) -> tuple[str, ...]:
 def situation_of(subscription: BoundSubscription, event: Event, operators: Operators = NO_OPERATORS) -> Situation:
     """Return what the subscription's condition is decided about: the event, the properties, and what is computed."""
     own = {name: (value,) for name, value in subscription.properties.items()}
-    found = Situation({**event.values, **own} if own else event.values, lambda call: operators.solutions(call, event))
+    found = Situation(
+        joined_values(event.values, own) if own else event.values, lambda call: operators.solutions(call, event)
+    )
     for attribute in event.computed if isinstance(event, Offer) else ():  # each after those that it mentions
         try:
             for name in attribute.formula.names:
@@ -181,7 +184,7 @@ def situation_of(subscription: BoundSubscription, event: Event, operators: Opera
             found = replace(found, failed={**found.failed, attribute.name: error})
         else:
             if value is not None:
-                found = replace(found, row={**found.row, attribute.name: (value,)})
+                found = replace(found, row=joined_values(found.row, {attribute.name: (value,)}))
     return found
 
 
@@ -202,7 +205,7 @@ class Situation:
 
     def given(self, values: Mapping[str, Value | None], failed: Mapping[str, FormulaFailed]) -> Situation:
         """Return the situation in which variables have these values; None: no value."""
-        row = dict(self.row)
+        row = joined_values(self.row, {})
         row.update((f"?{name}", (value,)) for name, value in values.items() if value is not None)
         return replace(self, row=row, failed={**self.failed, **failed})
 

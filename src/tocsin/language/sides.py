@@ -21,6 +21,7 @@ that has no value outside is local: `not (mobPattern(?p) and ?p > 50)` says that
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -44,7 +45,9 @@ from tocsin.language.syntax import (
     Subscription,
     Variable,
 )
+from tocsin.language.tokens import is_bare_name
 from tocsin.schema import EVENT_TYPE, Schema, Union, Value, View, ViewAttribute
+from tocsin.schema.readings import ReadableAttributes, reading_of
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,8 @@ class Sides:
     @cached_property
     def subscription_scope(self) -> Scope:
         """What a subscription's condition may speak of: the event first, then its own properties."""
-        own = {name: full[0] for name, full in self.property_names.items() if name not in self.view.attributes}
+        listed = set(self.view.attributes)
+        own = {name: full[0] for name, full in self.property_names.items() if name not in listed}
         return Scope(self._attributes, aliases={**own, **self._qualified}, unknown=self._unknown)
 
     @cached_property
@@ -103,8 +107,10 @@ class Sides:
         return Scope(self._attributes, aliases={**self._qualified, **own}, unknown=self._unknown)
 
     @cached_property
-    def _attributes(self) -> dict[str, ViewAttribute]:
-        return {**self.properties, **self.view.attributes}
+    def _attributes(self) -> Mapping[str, ViewAttribute]:
+        known = self.view.attributes
+        joined = {**self.properties, **known}
+        return ReadableAttributes(joined, known.unknown) if isinstance(known, ReadableAttributes) else joined
 
     @cached_property
     def _qualified(self) -> dict[str, str]:
@@ -112,9 +118,22 @@ class Sides:
         names = {name: name for name in self.view.attributes}
         aliases = {alias: name for alias, name in self.schema.aliases.items() if name in names}
         listed = {f"{union.event}.{name}": meant for union in self.unions for name, meant in (names | aliases).items()}
-        return {full: name for full, name in (aliases | listed).items() if full not in self._attributes}
+        known = set(self._attributes)
+        return {full: name for full, name in (aliases | listed).items() if full not in known}
 
     def _unknown(self, name: str) -> str:
+        if (reading := reading_of(name)) is not None and name not in self.schema.attributes:
+            if reading[0] in self.view.attributes:
+                return f"{reading[0]} is {self.view[reading[0]].domain.kind}; it is asked about without `as`"
+            asked = ", ".join(sorted(self.view.event_types))
+            return f"events of type {asked} keep no attribute that the schema does not have; it can say: kept = [{asked!r}]"
+        if self.view.unknown == "kept" and name not in self.schema.attributes:
+            guess = did_you_mean(nearest(name, self.view.attributes))
+            said = name if is_bare_name(name) else f'"{name}"'
+            return (
+                f"the schema has no attribute {name!r}{guess}. One that events have all the same is asked about with its "
+                f"type: {said} as number, as text, as time or as boolean"
+            )
         if name not in self.schema.attributes:
             known = [*self.view.attributes, *self.property_names, *self.properties]
             return f"there is no attribute {name!r}{did_you_mean(nearest(name, known))}"

@@ -2,7 +2,7 @@
 
 parse.py feeds them to the grammar. What SQL would reserve for ever is a keyword here only where it can be one: `time`
 before a quote, `kind` before `of`, `near` before `[`, a unit after a number; elsewhere these are names. So attributes
-called time, kind or box need no quotes; only the words in RESERVED do.
+called time, kind or box need no quotes; only the words in RESERVED do. `bytes as number` is one name (schema/readings.py).
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ _SCAN = re.compile(
     re.VERBOSE,
 )
 _BARE = re.compile(_NAME)
+_AS = re.compile(r"\s+as\s+(number|text|time|boolean)\b", re.IGNORECASE)
 # A list of plain values, which may be long, is one token: the grammar's parser would take a second for 10,000 values.
 _LIST = re.compile(rf"\s*+ (?P<list> \( \s*+ {_VALUE} (?: \s*+ , \s*+ {_VALUE} )*+ \s*+ \) )", re.VERBOSE)
 _LISTED = re.compile(_VALUE, re.VERBOSE)
@@ -143,6 +144,9 @@ def scan(text: str) -> list[Token]:
             kind = "NAME"
         elif kind == "ANY_ATTRIBUTE":
             kind, word = "NAME", f'"{ANY_ATTRIBUTE}"'
+        if kind == "NAME" and (read := _AS.match(text, at)) is not None:  # `bytes as number` is one name
+            inner = word[1:-1] if word.startswith('"') else word
+            word, at = f'"{inner} as {read[1].lower()}"', read.end()
         token = Token(kind, word, start, at)
         tokens.append(token)
         before = kind

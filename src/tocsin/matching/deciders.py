@@ -49,6 +49,7 @@ from tocsin.language.syntax import Not, Predicate, Within, Words
 from tocsin.language.units import EARTH_RADIUS_METRES, METRES
 from tocsin.operators.questions import HOLDS, trusted_scope
 from tocsin.schema import Event, PointDomain, Schema, Value
+from tocsin.schema.readings import ReadableAttributes, joined_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,7 +142,12 @@ class Formulas:
             sides = sides_of(self._schema, ()).subscription_scope
             kinds = [INT if type(value) is int else FLOAT for value in template.rows[0][: template.numbers]]
             names = {f"#{at}": domain for at, domain in enumerate(kinds)}
-            attributes = {**sides.attributes, **{name: one_value(name, domain) for name, domain in names.items()}}
+            attributes: Mapping[str, Any] = {
+                **sides.attributes,
+                **{name: one_value(name, domain) for name, domain in names.items()},
+            }
+            if isinstance(sides.attributes, ReadableAttributes):
+                attributes = sides.attributes | attributes
             scope = Scope(attributes, aliases=sides.aliases, trusted=True)
             domains = {**names, **{name: attributes[name].domain for name in template.own}}
             listed = list(zip(*template.rows, strict=True)) if domains else []
@@ -345,7 +351,7 @@ class Candidates:
 
     def values(self, at: int, event: Event) -> tuple[dict[str, tuple[Value, ...]], dict[str, FormulaFailed]]:
         """Return the values of the event, with what is computed for one of them, and what could not be."""
-        values = dict(event.values)
+        values = joined_values(event.values, {})
         failed: dict[str, FormulaFailed] = {}
         for name, column in self.computed.items():
             reason, value = column.reason(at), column.value(at)

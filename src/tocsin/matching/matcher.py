@@ -5,7 +5,7 @@ always: candidates by the index, then deciders. Events are coded once per tier (
 kernels (columnar/); what their rows leave open is decided by deciders.py, cheapest first. The answer is that of
 language/semantics.py. docs/engine.md explains how.
 
-    matcher = Matcher(schema)
+    matcher = Matcher(schema)    # without one, attributes have the types of what they are compared with
     matcher.subscribe("ann", "car where price < 0.8 * estimate and brand in ('mini', 'cooper')")
     matcher.match({"event_type": "car", "brand": "mini", "price": 900, "estimate": 1200})    # ['ann']
 """
@@ -27,7 +27,7 @@ from tocsin.errors import EventRejected, UnknownSubscription, Violation
 from tocsin.index.build import Lifetimes
 from tocsin.index.encode import EventColumns, EventObjects, EventSource, source_of
 from tocsin.index.subscription_index import ALWAYS, IndexStats, Lifetime, SubscriptionIndex
-from tocsin.language import BoundSubscription, Explanation, explain
+from tocsin.language import BoundSubscription, Explanation, Subscription, explain, parse
 from tocsin.language.documents import BadLine
 from tocsin.language.formula import Operators
 from tocsin.language.offer import is_offer
@@ -99,7 +99,7 @@ class Matcher(Engine, Shown):
 
     def __init__(
         self,
-        schema: Schema,
+        schema: Schema | None = None,
         index: SubscriptionIndex | None = None,
         *,
         operators: Registry | None = None,
@@ -110,10 +110,11 @@ class Matcher(Engine, Shown):
     ) -> None:
         """Make a matcher of an index, of subscriptions that may call these operators, in the order of a schedule.
 
-        Offers that come as documents may call programs.
+        Without a schema, attributes have the types of what they are compared with (schema/readings.py). Offers that come as documents may call programs.
 
         `numbered`: it tells subscriptions' numbers, counted through all tiers, for ids.
         """
+        schema = schema or Schema.dynamic()
         super().__init__(schema)
         self.index = index or SubscriptionIndex(schema)
         self.operators: Registry = operators or Registry()
@@ -127,6 +128,16 @@ class Matcher(Engine, Shown):
         self._read = TiersRead((), [], None)  # of the last match
 
     # --- subscriptions ------------------------------------------------------------------------------------------------
+
+    def subscribe(self, id: SubscriptionId, expression: str | Subscription) -> None:
+        """Hold a subscription written as text, or as a tree; raises LanguageError where it is wrong."""
+        default = self.schema.default_type
+        if default is not None and self.schema.event_types[default].unknown == "dynamic":
+            tree = parse(expression) if isinstance(expression, str) else expression
+            for name in tree.event_types:  # a matcher without a schema learns the types that are asked for
+                if name not in self.schema.event_types:
+                    self.set_schema(self.schema.add_event_type(name, (), unknown="dynamic"))
+        super().subscribe(id, expression)
 
     def add(self, id: SubscriptionId, subscription: BoundSubscription, lifetime: Lifetime = ALWAYS) -> None:
         self.index.add(id, normalise(subscription), lifetime)

@@ -301,7 +301,7 @@ class _Columns:
 
     def _obeys(self, event_type: str) -> Mask:
         view = self._schema.view([event_type])
-        obeys = np.ones(self._size, np.bool_) if view.is_open else ~self._unknown
+        obeys = np.ones(self._size, np.bool_) if view.unknown == "ignored" else ~self._unknown
         for name in view.mandatory:
             obeys &= self._bound.get(name, np.zeros(self._size, np.bool_))
         for name, bound in self._bound.items():

@@ -25,7 +25,7 @@ from tocsin.schema import Schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MADE_SIZES = (25_000, 50_000, 100_000)
+QUICK, THOROUGH = 20_000, 100_000  # subscriptions of a made sample
 MADE_EVENTS = 5_000
 BATCH = 5_000
 HEAP_BYTES = 2 << 30  # of an executor, beside its workers
@@ -37,17 +37,17 @@ US = 1e-6
 
 
 class MachineFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """What one core does. The defaults were measured once, on a machine with two busy cores; --measure replaces them."""
+    """What one core does, as measured; but for Spark's transport, which docs/spark.md has (303,070 rows/s on two cores)."""
 
-    search_us: float = 1.6  # of an event among `subscriptions`
-    subscriptions: int = 100_000
-    growth: float = 0.1  # the search grows as subscriptions ** growth
-    id_ns: float = 5.0  # of a match
-    admission_us: float = 1.0  # of an event in columns
+    search_us: float  # of an event among `subscriptions`
+    subscriptions: int
+    growth: float  # the search grows as subscriptions ** growth
+    id_ns: float  # of a match
+    admission_us: float  # of an event as JSON
+    bytes_per_subscription: float
+    compile_us: float  # of a text
+    event_bytes: float
     transport_us: float = 6.6  # of a row through Spark, there and back
-    bytes_per_subscription: float = 100.0
-    compile_us: float = 60.0  # of a text
-    event_bytes: float = 200.0
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):

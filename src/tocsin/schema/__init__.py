@@ -3,6 +3,7 @@
 from tocsin.schema.domain import (
     BooleanDomain,
     Domain,
+    DynamicDomain,
     Element,
     Key,
     Number,
@@ -24,6 +25,7 @@ __all__ = [
     "EVENT_TYPE",
     "BooleanDomain",
     "Domain",
+    "DynamicDomain",
     "Element",
     "EnumeratedDomain",
     "Event",

@@ -29,7 +29,8 @@
     cost = "say price"
     "category.car" = "use vehicle"
 
-Events of the types in a list `open` may have attributes that no one declared; these are passed over: open = ["car"].
+Events of the types in a list `open` may have attributes that no one declared; these are passed over: open = ["car"]. Those
+of the types in a list `kept` are kept, and asked about with their type; `dynamic` ones without (readings.py).
 A hierarchy is a mapping from each value to what lies below it; a list where nothing lies below those.
 Read and written by files.py; an error names its place in the document, such as `event_types.car.price`.
 """
@@ -48,13 +49,14 @@ from tocsin.errors import BadDefinition, SchemaError, UnknownEventType, did_you_
 from tocsin.schema.domain import (
     BooleanDomain,
     Domain,
+    DynamicDomain,
     NumericDomain,
     ObjectDomain,
     PointDomain,
     TextDomain,
     TimeDomain,
 )
-from tocsin.schema.event_type import EventType, TypeAttribute, Union
+from tocsin.schema.event_type import EventType, TypeAttribute, Union, Unknown
 from tocsin.schema.finite_domains import EnumeratedDomain, HierarchicalDomain
 from tocsin.schema.schema import Schema
 
@@ -70,10 +72,12 @@ DOMAIN_KINDS: dict[str, type[Domain]] = {
         BooleanDomain,
         TimeDomain,
         PointDomain,
+        DynamicDomain,
         ObjectDomain,
     )
 }
-_SECTIONS = ("version", "domains", "attributes", "event_types", "open", "unions", "aliases", "deprecated")
+_OPEN: dict[str, Unknown] = {"open": "ignored", "kept": "kept", "dynamic": "dynamic"}  # lists of event types
+_SECTIONS = ("version", "domains", "attributes", "event_types", *_OPEN, "unions", "aliases", "deprecated")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -91,8 +95,9 @@ def to_document(schema: Schema) -> Document:
             for name, event_type in schema.event_types.items()
         },
     }
-    if names := [name for name, event_type in schema.event_types.items() if event_type.is_open]:
-        document["open"] = names
+    for section, unknown in _OPEN.items():
+        if names := [name for name, event_type in schema.event_types.items() if event_type.unknown == unknown]:
+            document[section] = names
     if schema.unions:
         document["unions"] = {
             name: {"event": union.event, "subscriber": union.subscriber} for name, union in schema.unions.items()
@@ -148,8 +153,9 @@ def from_document(document: object) -> Schema:
     event_types = {
         name: _event_type(name, spec, attributes) for name, spec in _section(sections, "event_types").items()
     }
-    for name in _open(sections.get("open", []), event_types):
-        event_types[name] = replace(event_types[name], is_open=True)
+    for section, unknown in _OPEN.items():
+        for name in _open(section, sections.get(section, []), event_types):
+            event_types[name] = replace(event_types[name], unknown=unknown)
     try:
         words = [_words(sections, section) for section in ("aliases", "deprecated")]
         return Schema(domains, attributes, event_types, version, _unions(sections), *words)
@@ -223,13 +229,15 @@ def _event_type(name: str, spec: object, attributes: Mapping[str, object]) -> Ev
     return EventType(name, tuple(entries))
 
 
-def _open(names: object, event_types: Mapping[str, EventType]) -> list[str]:
-    """Return the names of the open event types."""
+def _open(section: str, names: object, event_types: Mapping[str, EventType]) -> list[str]:
+    """Return the names of open event types of one kind; those that an earlier list has are refused."""
     if not isinstance(names, list):
-        raise BadDefinition(f"open: {shown(names)} is not a list of event types")
+        raise BadDefinition(f"{section}: {shown(names)} is not a list of event types")
     for name in names:
         if name not in event_types:
-            raise BadDefinition(f"open: {UnknownEventType(str(name), event_types)}")
+            raise BadDefinition(f"{section}: {UnknownEventType(str(name), event_types)}")
+        if event_types[name].is_open:
+            raise BadDefinition(f"{section}: {name!r} is in another of the lists {', '.join(_OPEN)} already")
     return names
 
 

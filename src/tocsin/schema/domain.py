@@ -13,6 +13,7 @@ key is, where the domain is totally ordered.
     boolean        bool                      0 or 1
     time           aware datetime in UTC     microseconds since 1970
     point          (latitude, longitude)     the pair; not ordered
+    dynamic        any of the plain ones     its type and itself; asked about by readings (readings.py)
     object         Element                   0: objects are not compared, only asked about by scopes
 
 The kinds with a structure of their own are in finite_domains.py; this module has the common part and the plain ones.
@@ -303,6 +304,35 @@ class PointDomain(Domain, frozen=True, kw_only=True, tag="point", omit_defaults=
     def from_text(self, text: str) -> object:
         parts = [part.strip() for part in text.split(",")]
         return [float(part) for part in parts] if all(map(is_number, parts)) else text
+
+
+class DynamicDomain(Domain, frozen=True, kw_only=True, tag="dynamic", omit_defaults=True):
+    """Texts, numbers, truth values and times, as they come: for columns of mixed types. Asked about as one of these."""
+
+    possible: ClassVar[frozenset[str]] = frozenset()
+
+    def admit(self, raw: object) -> Value:
+        if isinstance(raw, str):
+            return _ANY_TEXT.admit(raw)
+        if isinstance(raw, bool):
+            return raw
+        if isinstance(raw, datetime):
+            return _ANY_TIME.admit(raw)
+        if isinstance(raw, int | float | Decimal):
+            return _ANY_NUMBER.admit(raw)
+        raise self.bad(raw, "a text, a number, true, false or a time")
+
+    def key(self, value: Value) -> Key:
+        return type(value).__name__, value  # type: ignore[return-value]
+
+    def dump(self, value: Value) -> object:
+        return _ANY_TIME.dump(value) if isinstance(value, datetime) else _ANY_NUMBER.dump(value)
+
+    def from_text(self, text: str) -> object:
+        return text
+
+
+_ANY_TEXT, _ANY_NUMBER, _ANY_TIME = TextDomain(name="text"), NumericDomain(name="number"), TimeDomain(name="time")
 
 
 class ObjectDomain(Domain, frozen=True, kw_only=True, tag="object", omit_defaults=True):

@@ -18,6 +18,7 @@ module never rejects, and what it admits is what the long way admits.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from tocsin.errors import BadValue, EventRejected, Violation, did_you_mean, near
 from tocsin.schema.domain import (
     BooleanDomain,
     Domain,
+    DynamicDomain,
     Element,
     Key,
     NumericDomain,
@@ -35,6 +37,7 @@ from tocsin.schema.domain import (
 )
 from tocsin.schema.event_type import EVENT_TYPE
 from tocsin.schema.finite_domains import EnumeratedDomain, HierarchicalDomain
+from tocsin.schema.readings import DYNAMIC, ReadableAttributes, ReadableValues
 
 if TYPE_CHECKING:
     from tocsin.schema.event_type import View, ViewAttribute
@@ -77,6 +80,7 @@ def admit_thoroughly(schema: Schema, raw: object) -> Event:
         raise EventRejected([Violation("not an object", None, f"an event is an object, not {type(raw).__name__}")])
     bound = _under_their_names(schema, flatten(raw, schema.point_attributes, violations, schema.object_attributes))
     view = _view_of(schema, bound, violations)
+    declared = view.attributes if view else {}
     values = {} if view is None else _admit_bound(schema, view, bound, violations, set())
     violations.extend(
         Violation("missing mandatory attribute", name, f"the mandatory attribute {name!r} is missing")
@@ -85,7 +89,17 @@ def admit_thoroughly(schema: Schema, raw: object) -> Event:
     )
     if violations:
         raise EventRejected(violations)
-    return Event(values)
+    return Event(ReadableValues(values, declared) if isinstance(declared, ReadableAttributes) else values)
+
+
+def kept_values(raws: list[object], domain: Domain = DYNAMIC) -> tuple[Value, ...]:
+    """Return the values of an attribute that nobody has declared; what is no value is passed over."""
+    by_key: dict[Key, Value] = {}
+    for raw in raws:
+        with suppress(BadValue):
+            value = domain.admit(raw)
+            by_key.setdefault(domain.key(value), value)
+    return tuple(by_key.values())
 
 
 def _admit_bound(
@@ -97,9 +111,14 @@ def _admit_bound(
     """
     values: dict[str, tuple[Value, ...]] = {}
     below: dict[str, list[Value]] = {}  # the values of elements
+    declared = view.attributes
     for name, raws in bound.items():
         meant = schema.meaning(name)
-        entry = view.attributes.get(meant)
+        entry = declared.declared(meant) if isinstance(declared, ReadableAttributes) else declared.get(meant)
+        if entry is None and view.unknown in ("kept", "dynamic"):
+            if meant not in schema.attributes and (kept := kept_values(raws)):
+                values[name] = kept
+            continue
         if entry is None:
             if not view.is_open and name not in told:
                 told.add(name)
@@ -123,8 +142,10 @@ def _admit_bound(
         _check_unique(entry, found, violations, told)
         values[meant] = _united(entry.domain, values[meant], found) if meant in values else found
     for name, given in below.items():
-        values[name] = _united(view[name].domain, values.get(name, ()), tuple(given))
-        _check_unique(view[name], values[name], violations, told)
+        known = dict(declared).get(name)
+        values[name] = _united(DYNAMIC if known is None else known.domain, values.get(name, ()), tuple(given))
+        if known is not None:
+            _check_unique(known, values[name], violations, told)
     return values
 
 
@@ -147,9 +168,12 @@ def _check_unique(entry: ViewAttribute, values: tuple[Value, ...], violations: l
 
 def _view_of(schema: Schema, bound: dict[str, list[object]], violations: list[Violation]) -> View | None:
     """Return the view of the event's types, or None where they are unknown; binds an implied event type."""
-    if EVENT_TYPE not in bound and len(schema.event_types) == 1:
-        bound[EVENT_TYPE] = list(schema.event_types)
+    default = schema.default_type
+    if EVENT_TYPE not in bound and default is not None:
+        bound[EVENT_TYPE] = [default]
     names = bound.get(EVENT_TYPE)
+    if names and default is not None and schema.event_types[default].unknown == "dynamic":
+        names = bound[EVENT_TYPE] = [name for name in names if name in schema.event_types] or [default]
     if not names:
         listed = ", ".join(list(schema.event_types)[:8])
         violations.append(Violation("no event type", EVENT_TYPE, f"the event names no event type; there are: {listed}"))
@@ -280,7 +304,10 @@ class PlainAdmission:
         self.takers = {name: taker(entry.domain) for name, entry in view.attributes.items() if name != EVENT_TYPE}
         self.takers |= dict.fromkeys(schema.aliases, _take_nothing)
         self.mandatory = frozenset(view.mandatory) - {EVENT_TYPE}
-        self.passed_over = (str, int, float, bool) if view.is_open else ()  # what has no attributes inside
+        self.passed_over = (str, int, float, bool) if view.unknown == "ignored" else ()  # what has no attributes inside
+        self.readable = view.attributes if isinstance(view.attributes, ReadableAttributes) else None
+        self.keeps = view.unknown in ("kept", "dynamic")
+        self._elsewhere = frozenset(schema.attributes) - self.takers.keys()
 
     def admit(self, raw: dict[str, Any]) -> dict[str, tuple[Value, ...]] | None:
         """Return the event's values, or None where it needs a closer look."""
@@ -292,10 +319,14 @@ class PlainAdmission:
             take = takers.get(name)
             if take is None and isinstance(given, self.passed_over):
                 continue
+            if take is None and self.keeps and name not in self._elsewhere:
+                take = _take_dynamic
             if take is None or (value := take(given)) is None:
                 return None
             values[name] = (value,)
-        return values if self.mandatory <= values.keys() else None
+        if not self.mandatory <= values.keys():
+            return None
+        return values if self.readable is None else ReadableValues(values, self.readable)
 
 
 def taker(domain: Domain) -> Taker:
@@ -307,6 +338,8 @@ def taker(domain: Domain) -> Taker:
             return _take_text
         case BooleanDomain():
             return _take_boolean
+        case DynamicDomain():
+            return _take_dynamic
         case EnumeratedDomain() | HierarchicalDomain():
             members = frozenset(domain.values) - domain.meaning.keys()
         case _:
@@ -333,6 +366,10 @@ def _take_text(raw: Any) -> str | None:
 
 def _take_boolean(raw: Any) -> bool | None:
     return raw if type(raw) is bool else None
+
+
+def _take_dynamic(raw: Any) -> Value | None:
+    return raw if type(raw) is bool else _take_text(raw) if type(raw) is str else _take_number(raw)
 
 
 def _take_nothing(raw: Any) -> None:  # noqa: ARG001

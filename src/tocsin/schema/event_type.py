@@ -14,10 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from tocsin.errors import AttributeInType, UnknownAttribute, repeated
 from tocsin.schema.domain import Domain
 
+Unknown = Literal["refused", "ignored", "kept", "dynamic"]
+OPENNESS: tuple[Unknown, ...] = ("refused", "ignored", "kept", "dynamic")
 EVENT_TYPE = "event_type"  # the distinguished attribute; every event has it, and it is multiple
 
 
@@ -38,16 +41,22 @@ class TypeAttribute:
 class EventType:
     """A named set of attributes, each mandatory or optional, unique or multiple.
 
-    Events of an open type may have other attributes, which are passed over; those of others are refused for them.
+    `unknown` says what becomes of other attributes of its events: the event is refused for them; they are ignored; they are
+    kept, and asked about with their type (`bytes as number`, readings.py); dynamic ones have the type of what they are
+    compared with. A type that refuses none is open.
     """
 
     name: str
     attributes: tuple[TypeAttribute, ...]
-    is_open: bool = False
+    unknown: Unknown = "refused"
 
     def __post_init__(self) -> None:
         if twice := repeated(entry.attribute for entry in self.attributes):
             raise AttributeInType(self.name, twice[0])
+
+    @property
+    def is_open(self) -> bool:
+        return self.unknown != "refused"
 
     def get(self, attribute: str) -> TypeAttribute | None:
         return next((entry for entry in self.attributes if entry.attribute == attribute), None)
@@ -70,11 +79,15 @@ class ViewAttribute:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The merged attributes of several event types: mandatory wins over optional, multiple over unique, open over closed."""
+    """The merged attributes of several event types: mandatory wins over optional, multiple over unique, what keeps more over what keeps less."""
 
     event_types: frozenset[str]
     attributes: Mapping[str, ViewAttribute]
-    is_open: bool = False
+    unknown: Unknown = "refused"
+
+    @property
+    def is_open(self) -> bool:
+        return self.unknown != "refused"
 
     def __getitem__(self, attribute: str) -> ViewAttribute:
         try:

@@ -30,8 +30,7 @@ _WIDTH = 110
 def to_toml(document: Document) -> str:
     """Return the document as TOML."""
     parts = [f"version = {document['version']}"]
-    if "open" in document:
-        parts.append(_line("open", document["open"]))
+    parts += [_line(name, document[name]) for name in ("open", "kept", "dynamic") if name in document]
     for name, domain in document["domains"].items():
         parts.append(_domain(f"domains.{key(name)}", domain))
     for section, table in (("attributes", document["attributes"]), *_types(document)):

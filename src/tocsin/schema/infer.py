@@ -3,10 +3,12 @@
     schema = infer([{"event_type": "bid", "price": 12.5, "item": {"title": "Oak table"}}, …])
 
 Nested objects become dotted names, arrays multiple attributes, null says nothing. What is proposed is careful, since
-what exists can never be redefined: whole numbers share the domain `number` with all others, strings are `text`, unless
-the caller asks for more (`integers`, `enumerate_up_to`). Strings that are all instants with a zone are `time`; pairs
-such as {"lat": 40.85, "lon": -73.88} are `point`. An array of objects is an attribute of its own, of the domain `object`,
-beside those of its elements, so that scopes can ask about it: `some items (sku = 'A' and qty > 3)`.
+what exists can never be redefined: attributes are optional, whole numbers share the domain `number` with all others,
+strings are `text`, unless the caller asks for more (`mandatory`, `integers`, `enumerate_up_to`, `fold_case`). An attribute
+with values of several types is `dynamic`. Strings that are all instants with a zone are `time`; pairs
+such as {"lat": 40.85, "lon": -73.88} are `point`.
+An array of objects is an attribute of its own, of the domain `object`, beside those of its elements, so that scopes can ask
+about it: `some items (sku = 'A' and qty > 3)`.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from tocsin.errors import BadDefinition, BadValue, EventRejected, shown
 from tocsin.schema.domain import (
     BooleanDomain,
     Domain,
+    DynamicDomain,
     Element,
     NumericDomain,
     ObjectDomain,
@@ -30,7 +33,7 @@ from tocsin.schema.domain import (
     check_member,
 )
 from tocsin.schema.event import flatten
-from tocsin.schema.event_type import EVENT_TYPE, EventType, TypeAttribute
+from tocsin.schema.event_type import EVENT_TYPE, EventType, TypeAttribute, Unknown
 from tocsin.schema.finite_domains import EnumeratedDomain
 
 if TYPE_CHECKING:
@@ -46,7 +49,9 @@ _NUMBER = NumericDomain(name="number")
 _DECIMAL = NumericDomain(name="decimal", type="decimal")
 _TIME = TimeDomain(name="time")
 _TEXT = TextDomain(name="text")
+_FOLDED_TEXT = TextDomain(name="text", case="folded")
 _POINT = PointDomain(name="point")
+_DYNAMIC = DynamicDomain(name="dynamic")
 _OBJECT = ObjectDomain(name="object")
 
 # From the narrowest to the widest; an attribute gets the first that admits all its values.
@@ -69,13 +74,15 @@ def infer(
     *,
     enumerate_up_to: int = 0,
     integers: bool = False,
-    mandatory: bool = True,
-    closed: bool = True,
+    mandatory: bool = False,
+    unknown: Unknown = "refused",
+    fold_case: bool = False,
 ) -> Schema:
     """Return a schema that admits all the samples; raises BadDefinition where there is none, and says why."""
     proposal = propose(
-        make, events, enumerate_up_to=enumerate_up_to, integers=integers, mandatory=mandatory, closed=closed
-    )
+        make, events, enumerate_up_to=enumerate_up_to, integers=integers, mandatory=mandatory, unknown=unknown,
+        fold_case=fold_case,
+    )  # fmt: skip
     if proposal.rejected:
         position, error = proposal.rejected[0]
         reasons = [*proposal.notes, f"sample {position + 1}: {error}"]
@@ -89,14 +96,15 @@ def propose(
     *,
     enumerate_up_to: int = 0,
     integers: bool = False,
-    mandatory: bool = True,
-    closed: bool = True,
+    mandatory: bool = False,
+    unknown: Unknown = "refused",
+    fold_case: bool = False,
 ) -> Proposal:
     """Return a schema for the samples, with what it leaves out.
 
     enumerate_up_to: propose a list of values for strings with at most so many distinct ones, each seen often enough.
     integers: propose whole numbers where all samples are whole. mandatory: what all samples of a type bind is mandatory.
-    closed: events with other attributes are refused.
+    unknown: what becomes of other attributes. fold_case: texts are compared without regard to case.
     """
     raws, points = _with_points(events)
     samples = [_Sample.of(raw, points) for raw in raws]
@@ -109,12 +117,13 @@ def propose(
         domain = _choose(name, values, notes, integers=integers)
         if isinstance(domain, TextDomain) and _few(values, enumerate_up_to):
             domain = _enumeration(name, values, domains)
+        if domain is _TEXT and fold_case:
+            domain = _FOLDED_TEXT
         domains[domain.name] = domain
         domain_of[name] = domain.name
     notes += [f"{name} never has a value, so it is left out" for name in _never_bound(samples, attributes)]
     types = {
-        name: replace(each, is_open=not closed)
-        for name, each in _event_types(samples, notes, mandatory=mandatory).items()
+        name: replace(each, unknown=unknown) for name, each in _event_types(samples, notes, mandatory=mandatory).items()
     }
     schema = make(domains, domain_of, types)
     return Proposal(schema, tuple(notes), tuple(_rejected(schema, samples)))
@@ -231,7 +240,7 @@ def _collect(samples: Iterable[_Sample]) -> dict[str, list[object]]:
 
 
 def _choose(name: str, values: list[object], notes: list[str], *, integers: bool) -> Domain:
-    """Return the narrowest domain that admits all the values; where they are mixed, that of most, with a note."""
+    """Return the narrowest domain that admits all the values; where they are mixed, the dynamic one, with a note."""
     if all(isinstance(value, Element) for value in values):
         return _OBJECT
     exact = any(isinstance(value, Decimal) for value in values)
@@ -246,11 +255,12 @@ def _choose(name: str, values: list[object], notes: list[str], *, integers: bool
     counts = Counter({domain.name: sum(_fits(domain, value) for value in values) for domain in candidates})
     best = max(candidates, key=lambda domain: counts[domain.name])
     wrong = next(value for value in values if not _fits(best, value))
+    chosen = _DYNAMIC if all(_fits(_DYNAMIC, value) for value in values) else best
     notes.append(
         f"{name} has mixed values: {counts[best.name]} of {len(values)} are {best.name}, others are such as "
-        f"{shown(wrong)}; {best.name} was chosen"
+        f"{shown(wrong)}; {chosen.name} was chosen"
     )
-    return best
+    return chosen
 
 
 def _fits(domain: Domain, value: object) -> bool:

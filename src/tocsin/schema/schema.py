@@ -32,9 +32,10 @@ from tocsin.errors import (
 )
 from tocsin.schema.domain import Domain
 from tocsin.schema.event import Event, PlainAdmission, admit
-from tocsin.schema.event_type import EVENT_TYPE, EventType, TypeAttribute, Union, View, ViewAttribute
+from tocsin.schema.event_type import EVENT_TYPE, OPENNESS, EventType, TypeAttribute, Union, Unknown, View, ViewAttribute
 from tocsin.schema.finite_domains import EnumeratedDomain, HierarchicalDomain, with_alias
-from tocsin.schema.infer import Proposal, infer, propose
+from tocsin.schema.infer import DEFAULT_TYPE, Proposal, infer, propose
+from tocsin.schema.readings import ANY_ATTRIBUTE, DOMAINS, ReadableAttributes, reading_of
 from tocsin.schema.shown import Shown, ShownTable
 
 T = TypeVar("T")
@@ -114,15 +115,15 @@ class Schema(Shown):
         if old.get(attribute) is not None:
             raise AttributeInType(event_type, attribute)
         new = TypeAttribute(attribute, mandatory=False, multiple=multiple)
-        extended = EventType(event_type, (*old.attributes, new), old.is_open)
+        extended = replace(old, attributes=(*old.attributes, new))
         self._check_event_type(extended)
         return self._next(event_types={**self.event_types, event_type: extended})
 
-    def add_event_type(self, name: str, attributes: Iterable[TypeAttribute], *, is_open: bool = False) -> Schema:
+    def add_event_type(self, name: str, attributes: Iterable[TypeAttribute], *, unknown: Unknown = "refused") -> Schema:
         """Return the schema with a new event type (event schema creation rule)."""
         if name in self.event_types:
             raise DuplicateName("event type", name)
-        new = EventType(_checked_name("event type", name), tuple(attributes), is_open)
+        new = EventType(_checked_name("event type", name), tuple(attributes), unknown)
         self._check_event_type(new)
         return self._next(event_types={**self.event_types, name: new})
 
@@ -201,6 +202,9 @@ class Schema(Shown):
         try:
             return self.domains[self.attributes[self.aliases.get(attribute, attribute)]]
         except KeyError:
+            reading = reading_of(attribute)
+            if self._reads and (reading is not None or attribute == ANY_ATTRIBUTE):
+                return DOMAINS["text" if reading is None else reading[1]]
             raise UnknownAttribute(attribute, [*self.attributes, EVENT_TYPE]) from None
 
     def event_type(self, name: str) -> EventType:
@@ -223,6 +227,12 @@ class Schema(Shown):
         if not self.event_types:
             raise SchemaError("the schema has no event type yet; add one first")
         return EnumeratedDomain(name=EVENT_TYPE, values=tuple(self.event_types))
+
+    @functools.cached_property
+    def _reads(self) -> bool:
+        """Whether some attribute has no type of its own."""
+        keeping = any(each.unknown in ("kept", "dynamic") for each in self.event_types.values())
+        return keeping or any(each.kind == "dynamic" for each in self.domains.values())
 
     @functools.cached_property
     def _views(self) -> dict[frozenset[str], View]:
@@ -263,7 +273,11 @@ class Schema(Shown):
                     multiple=entry.multiple or (old is not None and old.multiple),
                     ever_multiple=name in self.multiple_attributes,
                 )
-        return View(event_types, MappingProxyType(merged), any(self.event_types[name].is_open for name in event_types))
+        asked = {self.event_types[name].unknown for name in event_types}
+        unknown = next((each for each in reversed(OPENNESS) if each in asked), OPENNESS[0])
+        if unknown in ("kept", "dynamic") or any(entry.domain.kind == "dynamic" for entry in merged.values()):
+            return View(event_types, ReadableAttributes(merged, unknown), unknown)
+        return View(event_types, MappingProxyType(merged), unknown)
 
     @functools.cached_property
     def multiple_attributes(self) -> frozenset[str]:
@@ -293,13 +307,15 @@ class Schema(Shown):
         *,
         enumerate_up_to: int = 0,
         integers: bool = False,
-        mandatory: bool = True,
-        closed: bool = True,
+        mandatory: bool = False,
+        unknown: Unknown = "refused",
+        fold_case: bool = False,
     ) -> Schema:
         """Return a schema that admits all these JSON-like events; schema/infer.py says how."""
         return infer(
-            cls, events, enumerate_up_to=enumerate_up_to, integers=integers, mandatory=mandatory, closed=closed
-        )
+            cls, events, enumerate_up_to=enumerate_up_to, integers=integers, mandatory=mandatory, unknown=unknown,
+            fold_case=fold_case,
+        )  # fmt: skip
 
     @classmethod
     def propose(
@@ -308,13 +324,28 @@ class Schema(Shown):
         *,
         enumerate_up_to: int = 0,
         integers: bool = False,
-        mandatory: bool = True,
-        closed: bool = True,
+        mandatory: bool = False,
+        unknown: Unknown = "refused",
+        fold_case: bool = False,
     ) -> Proposal:
         """Return a schema for these JSON-like events, with what it leaves out."""
         return propose(
-            cls, events, enumerate_up_to=enumerate_up_to, integers=integers, mandatory=mandatory, closed=closed
-        )
+            cls, events, enumerate_up_to=enumerate_up_to, integers=integers, mandatory=mandatory, unknown=unknown,
+            fold_case=fold_case,
+        )  # fmt: skip
+
+    @classmethod
+    def dynamic(cls, event_types: Iterable[str] = ()) -> Schema:
+        """Return the schema of whoever has none: events of any type, with any attributes, of the types of their values."""
+        return cls(event_types={name: EventType(name, (), "dynamic") for name in (DEFAULT_TYPE, *event_types)})
+
+    @functools.cached_property
+    def default_type(self) -> str | None:
+        """The type of events that name none, or none that is known: the only one, or a dynamic one called `event`."""
+        if len(self.event_types) == 1:
+            return next(iter(self.event_types))
+        default = self.event_types.get(DEFAULT_TYPE)
+        return DEFAULT_TYPE if default is not None and default.unknown == "dynamic" else None
 
     def admit(self, raw: Mapping[str, object]) -> Event:
         """Return the event that `raw` (JSON-like) describes; raises EventRejected with all its violations."""
@@ -326,8 +357,8 @@ class Schema(Shown):
 
     def plain_admission(self, event_type: object) -> PlainAdmission | None:
         """Return the short way for events of this one type (of the only type, for None); None where there is none."""
-        if event_type is None and len(self.event_types) == 1:
-            event_type = next(iter(self.event_types))
+        if event_type is None:
+            event_type = self.default_type
         if type(event_type) is not str or event_type not in self.event_types:
             return None
         if event_type not in self._plain:

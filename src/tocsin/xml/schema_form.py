@@ -32,7 +32,7 @@ from lxml import etree
 from tocsin.errors import BadDefinition, SchemaError, did_you_mean, nearest
 from tocsin.schema.document import domain_from
 from tocsin.schema.domain import Domain, NumericDomain, TextDomain, is_number
-from tocsin.schema.event_type import EVENT_TYPE, EventType, TypeAttribute, Union
+from tocsin.schema.event_type import EVENT_TYPE, EventType, TypeAttribute, Union, Unknown
 from tocsin.schema.finite_domains import EnumeratedDomain, HierarchicalDomain
 from tocsin.schema.schema import Schema
 from tocsin.xml.safe_xml import Element, elements, line_of, parse, text_of
@@ -235,6 +235,7 @@ def refuse(element: Element, message: str) -> BadDefinition:
 
 
 _SECTIONS = ("A", "ET", "D", "DOM", "E")
+_OPENNESS: dict[str, Unknown] = {"true": "ignored", "kept": "kept", "dynamic": "dynamic"}
 _UNIONS = "U"  # the unions, which the thesis does not have
 _ALIASES, _DEPRECATED = "AL", "DEP"  # nor other names of attributes, nor what should no longer be used
 
@@ -261,7 +262,7 @@ def to_xml(schema: Schema) -> str:
     for event_type in schema.event_types.values():
         element = etree.SubElement(e, "E_TYPE", type=event_type.name)
         if event_type.is_open:
-            element.set("open", "true")
+            element.set("open", "true" if event_type.unknown == "ignored" else event_type.unknown)
         for entry in event_type.attributes:
             element.append(type_attribute_element(entry, schema.attributes[entry.attribute]))
     if schema.unions:
@@ -400,7 +401,7 @@ def _event_types(
         if name in found:
             raise refuse(element, f"the event type {name!r} is described twice")
         entries = tuple(read_type_attribute(child, domain_of, by_oid) for child in elements(element))
-        found[name] = EventType(name, entries, element.get("open", "false").strip() == "true")
+        found[name] = EventType(name, entries, _OPENNESS.get(element.get("open", "false").strip(), "refused"))
     return found
 
 

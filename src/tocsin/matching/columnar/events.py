@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.index.jit import lean_kernel
+from tocsin.index.key_column import CodesOfOne
 from tocsin.index.layout import SCALARS, Bytes, Directory, Scalar, Section, int32_section
 from tocsin.index.raw_memory import int64_at
 from tocsin.index.rows import EVENT_BYTES
@@ -59,6 +60,8 @@ class EventLayout:
         self.multiples = [(c, slot, at) for c, (_, slot, at, _) in enumerate(columns.tolist()) if at >= 0]
         self._multiple_slots = np.array([slot + i for _, slot, _ in self.multiples for i in range(3)], np.int64)
         self._multiple_order = np.argsort([position for _, _, position in self.multiples], kind="stable")
+        self._nothing_multiple = np.array([-1, -1, 0] * len(self.multiples), np.int32)
+        self._known_places: tuple[tuple[int, ...], Int64s, Int64s] | None = None
         self.group_of = np.full(len(columns), -1, np.int64)  # the simple group of each column
         self.group_of[segment.section(Section.GROUPS)[: 4 * self.simple : 4]] = np.arange(self.simple)
         groups = segment.section(Section.GROUPS).reshape(-1, 4)[: self.simple]
@@ -106,6 +109,13 @@ class EventLayout:
         """As _lay_out_multiples, for one event: with many columns, calls of NumPy would take most of its time."""
         if not self.multiples:
             return _NO_OFFSETS, _NO_CODES
+        if isinstance(batch.multiples, CodesOfOne):
+            found = batch.multiples
+            slot, position = self._places_of(found.columns)
+            offset = np.zeros((len(self.multiples), 2), np.int64)
+            slots[0, self._multiple_slots] = self._nothing_multiple
+            _lay_out_codes(found.offset, found.codes, found.present, slot, position, slots, offset)
+            return offset, found.codes
         ends: list[int] = []
         parts: list[npt.NDArray[np.int32]] = [_NO_CODES]
         written: list[int] = []
@@ -125,6 +135,14 @@ class EventLayout:
                 written += (int(codes[0]), int(codes[-1]), int(multiple.present[0]))
         slots[0, self._multiple_slots] = written
         return np.array(ends, np.int64).reshape(-1, 2)[self._multiple_order], np.concatenate(parts)
+
+    def _places_of(self, columns: tuple[int, ...]) -> tuple[Int64s, Int64s]:
+        """Return the slot and the position of some multiple columns, -1 where they are not read."""
+        if self._known_places is None or self._known_places[0] is not columns:
+            known = {column: (slot, position) for column, slot, position in self.multiples}
+            found = np.array([known.get(column, (-1, -1)) for column in columns], np.int64).reshape(-1, 2)
+            self._known_places = columns, found[:, 0].copy(), found[:, 1].copy()
+        return self._known_places[1:]
 
     def _lay_out_multiples(self, batch: CodedBatch, slots: Matrix) -> tuple[Int64s, npt.NDArray[np.int32]]:
         """Write the slots of multiple columns; return the offset and codes of an EventMatrix."""
@@ -161,6 +179,21 @@ _NO_OFFSETS = np.zeros((0, 0), np.int64)
 _NO_CODES = np.zeros(0, np.int32)
 _NO_BYTES = np.zeros(0, np.uint8)
 _NOTHING_RAW = (*(np.zeros(0, np.int64),) * 4, np.zeros(0, np.bool_))
+
+
+@lean_kernel
+def _lay_out_codes(
+    offset: Int64s, codes: npt.NDArray[np.int32], present: npt.NDArray[np.bool_], slot: Int64s, position: Int64s,
+    slots: Matrix, ends: Int64s,
+) -> None:  # fmt: skip
+    """Write the slots and the ends of multiple columns: the least and the greatest code of each, and whether it is there."""
+    for c in range(len(slot)):
+        if slot[c] < 0:
+            continue
+        ends[position[c], 0], ends[position[c], 1] = offset[c], offset[c + 1]
+        if offset[c] < offset[c + 1]:
+            slots[0, slot[c]], slots[0, slot[c] + 1] = codes[offset[c]], codes[offset[c + 1] - 1]
+        slots[0, slot[c] + 2] = present[c]
 
 
 @lean_kernel

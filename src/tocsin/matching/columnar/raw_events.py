@@ -85,13 +85,15 @@ class RawEvents:
 
     def match(self, raw: dict[str, Any]) -> npt.NDArray[np.int32] | None:
         """Return what is told of the rows that the event matches, in memory that is used again; None: go the long way."""
+        if self._layout.multiples or self._told is None:
+            return None
         values = raw.values()
         key = (raw.get(EVENT_TYPE), *raw, *map(type, values))
         try:
             shape = self._shapes[key]
         except (KeyError, TypeError):  # new, or an event type that is no text
             shape = self._learn(key, raw)
-        if shape is None or self._told is None or needs_finishing(self._matcher.segment):
+        if shape is None or needs_finishing(self._matcher.segment):
             return None
         try:
             shape.struct.pack_into(shape.packed, 0, *map(getitem, shape.codes, values))
@@ -123,7 +125,12 @@ class RawEvents:
         """Return the shape of an event; None where its events go the long way."""
         plain = self._schema.plain_admission(raw.get(EVENT_TYPE))
         names = set(raw) - {EVENT_TYPE}
-        if plain is None or self._layout.multiples or not plain.mandatory <= names <= plain.takers.keys():
+        if (
+            plain is None
+            or plain.readable is not None
+            or self._layout.multiples
+            or not plain.mandatory <= names <= plain.takers.keys()
+        ):
             return None
         coders = {
             (coder.column.attribute, coder.column.derivation): at for at, coder in enumerate(self._encoder.coders)
