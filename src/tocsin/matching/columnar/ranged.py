@@ -62,7 +62,7 @@ class RangedTile(NamedTuple):
 
 
 _i1, _i8, _i64 = ir.IntType(1), ir.IntType(8), ir.IntType(64)
-_four, _rows = vector(_i64, TILE_WORDS), vector(_i8, 64)
+_four, _rows = vector(_i64, TILE_WORDS), vector(_i8, 32)
 
 
 def _load(context: Any, b: Any, kind: Any, array: Any, at: Any, element: ir.Type) -> Any:
@@ -125,14 +125,17 @@ def rows_between(typing: Any, ranges: Any, low: Any, high: Any, band: Any) -> An
 
     def generate(context: Any, b: Any, sig: Any, args: Any) -> Any:
         one = b.trunc(args[3], _i8)
-        undefined = ir.Constant(_rows, ir.Undefined)
-        first = b.insert_element(undefined, one, ir.Constant(ir.IntType(32), 0))
-        zeros = ir.Constant(vector(ir.IntType(32), 64), [ir.Constant(ir.IntType(32), 0)] * 64)
-        bands = b.shuffle_vector(first, undefined, zeros)
-        lows = _load(context, b, sig.args[0], args[0], args[1], _rows)
-        highs = _load(context, b, sig.args[0], args[0], args[2], _rows)
-        inside = b.and_(b.icmp_unsigned("<=", lows, bands), b.icmp_unsigned("<=", bands, highs))
-        return b.bitcast(inside, _i64)
+        undefined, i32 = ir.Constant(_rows, ir.Undefined), ir.IntType(32)
+        first = b.insert_element(undefined, one, ir.Constant(i32, 0))
+        bands = b.shuffle_vector(first, undefined, ir.Constant(vector(i32, 32), [ir.Constant(i32, 0)] * 32))
+        halves = []
+        for start in (0, 32):  # a mask of 32 bits is one instruction; one of 64 would be taken apart bit by bit
+            ends = []
+            for at in args[1:3]:
+                ends.append(_load(context, b, sig.args[0], args[0], b.add(at, ir.Constant(_i64, start)), _rows))
+            inside = b.and_(b.icmp_unsigned("<=", ends[0], bands), b.icmp_unsigned("<=", bands, ends[1]))
+            halves.append(b.zext(b.bitcast(inside, i32), _i64))
+        return b.or_(halves[0], b.shl(halves[1], ir.Constant(_i64, 32)))
 
     return signature, generate
 
