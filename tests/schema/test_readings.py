@@ -12,7 +12,7 @@ from tocsin.errors import BadDefinition, BindError, EventRejected
 from tocsin.language import bind, evaluate, explain, parse, render
 from tocsin.schema import DynamicDomain, EventType, Schema, TextDomain, TypeAttribute, files
 from tocsin.schema.document import from_document, to_document
-from tocsin.schema.readings import read
+from tocsin.schema.readings import joined_values, read
 
 KEPT = Schema.infer([{"n": 1, "host": "a"}], unknown="kept")
 MIXED = Schema.infer([{"x": 1, "tags": ["a", 2]}, {"x": "one"}])
@@ -147,3 +147,10 @@ def test_columns_without_a_type_are_read_where_arrow_has_them() -> None:
         matcher.subscribe(id, text)
     found = [set(ids) for part in matcher.match_arrow(pa.RecordBatch.from_pylist(rows)) for ids in part.lists()]
     assert found == [set(matcher.match(row)) for row in rows] == [{0, 1, 3, 4}, {2}]
+
+
+def test_any_attribute_has_the_texts_of_the_event_and_not_what_stands_beside_it() -> None:
+    event = KEPT.admit({"host": "a", "note": "b"})
+    beside = joined_values(event.values, {"driver.nick": ("needle",)})
+    assert set(beside["any attribute"]) == {"a", "b"}
+    assert beside["driver.nick"] == ("needle",)

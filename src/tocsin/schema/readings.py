@@ -152,11 +152,19 @@ def _reading(name: str, domain: Domain) -> ViewAttribute:
 
 
 class ReadableValues(dict[str, tuple[Value, ...]]):
-    """The values of an event, by attribute, and readings of them; these are not listed. `texts` are declared as text."""
+    """The values of an event, by attribute, and readings of them; these are not listed.
 
-    def __init__(self, values: Mapping[str, tuple[Value, ...]], attributes: ReadableAttributes) -> None:
+    `any attribute` has the texts of the event alone: `given` are its attributes, not what stands beside them.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, tuple[Value, ...]],
+        attributes: ReadableAttributes,
+        given: tuple[str, ...] | None = None,
+    ) -> None:
         super().__init__(values)
-        self.attributes = attributes
+        self.attributes, self.given = attributes, tuple(values) if given is None else given
 
     def __missing__(self, name: str) -> tuple[Value, ...]:
         found = self._found(name)
@@ -171,12 +179,13 @@ class ReadableValues(dict[str, tuple[Value, ...]]):
         return super().__contains__(name) or (isinstance(name, str) and self._found(name) is not None)
 
     def __or__(self, other: Any) -> ReadableValues:  # type: ignore[override]
-        return ReadableValues({**self, **other}, self.attributes)
+        return ReadableValues({**self, **other}, self.attributes, self.given)
 
     def _found(self, name: str) -> tuple[Value, ...] | None:
         if name == ANY_ATTRIBUTE:
             return read(
-                (value for base in self if self._is_text(base) for value in self[base] if type(value) is str), "text"
+                (value for base in self.given if self._is_text(base) for value in self[base] if type(value) is str),
+                "text",
             )
         reading = reading_of(name)
         if reading is None or (values := super().get(reading[0])) is None:
