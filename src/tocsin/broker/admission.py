@@ -31,7 +31,7 @@ from tocsin.offers.analysis import Analysis
 from tocsin.offers.program_files import ProgramsFile
 from tocsin.offers.programs import Programs
 from tocsin.operators.problem import EventEvaluation
-from tocsin.schema import EVENT_TYPE, Event, Schema
+from tocsin.schema import EVENT_TYPE, Element, Event, Schema
 from tocsin.schema.event import admit_plain
 
 LONGEST_TTL_SECONDS = 366 * 86400.0
@@ -170,8 +170,11 @@ def _object(raw: RawEvent, most_bytes: int) -> Mapping[str, object]:
 
 def stored_form(event: Event) -> bytes:
     """Return an admitted event as JSON; a single value stands without a list. Admitting it gives the event again."""
-    values = event.values
-    return msgspec.json.encode({name: found[0] if len(found) == 1 else found for name, found in values.items()})
+    document: dict[str, object] = {}
+    for name, found in event.values.items():
+        shown = [each.as_document(name) for each in found] if found[0].__class__ is Element else found  # type: ignore[union-attr]
+        document[name] = shown[0] if len(shown) == 1 else shown
+    return msgspec.json.encode(document)
 
 
 def read_stored(body: bytes) -> dict[str, Any]:

@@ -138,7 +138,7 @@ TRIES = 5
 _OURS = (".segment", ".dead", ".manifest", ".schema", ".contents", ".quarantine", ".unfinished", ".tmp")
 
 
-class SegmentEntry(msgspec.Struct, frozen=True, kw_only=True):
+class SegmentEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One segment of a manifest."""
 
     name: str
@@ -151,7 +151,7 @@ class SegmentEntry(msgspec.Struct, frozen=True, kw_only=True):
     dead_checksum: int = 0
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is live: the index holds everything that was acknowledged up to `seq`."""
 
     format: int = FORMAT
@@ -261,7 +261,7 @@ class IndexFolder:
         """Return the manifest in a file; raises FileError."""
         try:
             found = msgspec.json.decode(data, type=Manifest)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeError) as error:
             raise FileError(str(path), f"not a manifest: {error}") from None
         if found.format != FORMAT:
             raise FileError(str(path), f"of format {found.format}, and this version of Tocsin reads format {FORMAT}")

@@ -38,7 +38,7 @@ from tocsin.index.layout import Section
 from tocsin.index.word_tokens import WordPatterns, WordTokens
 from tocsin.language.bind import bind_condition
 from tocsin.language.documents import node_from_json
-from tocsin.language.element_tests import ElementTest, compiled
+from tocsin.language.element_conditions import ElementTest, compiled
 from tocsin.language.formula import FLOAT, INT, ConditionFormula, Scope, one_value
 from tocsin.language.formula_columns import ValueColumn, column_of, several_column
 from tocsin.language.formula_vector import Holding, condition_column

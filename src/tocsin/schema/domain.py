@@ -45,6 +45,16 @@ class Element(dict[str, Any]):
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))
 
+    def as_document(self, array: str) -> dict[str, Any]:
+        """Return the object as it came, of the array of that name: names within it, a single value without a list."""
+        arrays = tuple(f"{name}." for name, values in self.items() if isinstance(values[0], Element))
+        return {
+            name[len(array) + 1 :]: found[0] if len(found) == 1 else found
+            for name, values in self.items()
+            if not name.startswith(arrays)
+            for found in [[each.as_document(name) if isinstance(each, Element) else each for each in values]]
+        }
+
     def __str__(self) -> str:
         inner = (
             f"{name.rpartition('.')[2]}: {', '.join(map(str, values))}"

@@ -265,8 +265,9 @@ def flatten(
                 element = _RawElement()
                 found.setdefault(name, []).append(element)
                 found = element
+            whole = isinstance(value, Element)  # its names are whole already
             for key, inner in value.items():
-                walk(f"{name}.{key}" if name else str(key), inner, depth + 1, found)
+                walk(f"{name}.{key}" if name and not whole else str(key), inner, depth + 1, found)
         elif isinstance(value, list | tuple | set | frozenset):
             for inner in value:
                 walk(name, inner, depth + 1, found)
