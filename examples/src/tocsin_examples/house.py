@@ -10,7 +10,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -114,7 +114,7 @@ class House:
     def run(self, events: int, rate: int) -> None:
         """Publish events at a steady rate; members come and go meanwhile."""
         stream = map(dict, self.auction.events(events))  # a copy: items change as they are bid on
-        newcomers = self.members.wishes(events + 1)
+        newcomers = (wish for _ in count() for wish in self.members.wishes(100))  # time decides how many there are
         started, sent = time.monotonic(), 0
         while sent < events and not self.stopping.is_set():
             now = time.monotonic() - started

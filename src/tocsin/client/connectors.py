@@ -242,8 +242,12 @@ class _Nats(Connector):
         import nats
 
         self._subject, self._runner = subject, asyncio.Runner()
-        self._connection = self._run(nats.connect(f"nats://{server}", connect_timeout=5, max_reconnect_attempts=1))
-        self._stream = self._connection.jetstream(timeout=ANSWER_SECONDS)
+        try:
+            self._connection = self._run(nats.connect(f"nats://{server}", connect_timeout=5, max_reconnect_attempts=1))
+            self._stream = self._connection.jetstream(timeout=ANSWER_SECONDS)
+        except ConnectorError:
+            self._runner.close()
+            raise
 
     def _run(self, doing: Any) -> Any:
         import nats.errors
@@ -266,8 +270,12 @@ class NatsReader(_Nats, MessageSource):
 
     def __init__(self, server: str, subject: str) -> None:
         super().__init__(server, subject)
-        self._pull = self._run(self._stream.pull_subscribe(subject, durable=READER))
         self._read = list[Any]()
+        try:
+            self._pull = self._run(self._stream.pull_subscribe(subject, durable=READER))
+        except ConnectorError:
+            self.close()
+            raise
 
     def read(self, most: int, seconds: float) -> list[SourceMessage]:
         self._read = self._run(self._fetch(most, seconds))
