@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.strategies.worlds import random_event, random_schema, random_subscription, worlds
 from tocsin.errors import DuplicateSubscription, NotSupported, TooLarge, UnknownSubscription
 from tocsin.language import BoundSubscription, bind, evaluate, parse
-from tocsin.language.syntax import And, Node, Not, Op, Or, Predicate, Subscription
+from tocsin.language.syntax import And, Node, Not, Op, Or, Predicate, Subscription, TextPatterns
 from tocsin.matching import Capabilities, Engine, engine_names, engine_of
 from tocsin.schema import Event, EventType, NumericDomain, Schema, TypeAttribute
 
@@ -80,8 +80,9 @@ def is_declared(capabilities: Capabilities, bound: BoundSubscription) -> bool:
             case Not(part):
                 yield capabilities.negation
                 yield from uses(part)
-            case Predicate(attribute, op):
+            case Predicate(attribute, op, operand):
                 yield op in capabilities.operators
+                yield capabilities.several_patterns or not isinstance(operand, TextPatterns)
                 yield capabilities.multiple_attributes or not bound.view[attribute].ever_multiple
 
     return all(uses(bound.subscription.where))

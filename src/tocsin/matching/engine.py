@@ -138,6 +138,7 @@ class Capabilities:
     disjunction: bool = True
     decided_leaves: bool = False  # comparisons of formulas, calls of operators, offers
     negation: bool = True
+    several_patterns: bool = True  # `starts with any (…)`, `starts with … ignoring case`
     multiple_attributes: bool = True
     incremental: bool = True  # adding and removing does not rebuild everything
 

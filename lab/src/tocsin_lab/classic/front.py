@@ -26,7 +26,7 @@ from tocsin.language import BoundSubscription, bind
 from tocsin.language.documents import BadLine
 from tocsin.language.json_reader import node_from_json
 from tocsin.language.semantics import Situation, holds
-from tocsin.language.syntax import And, Node, Not, Or, Predicate, Subscription
+from tocsin.language.syntax import And, Node, Not, Or, Predicate, Subscription, TextPatterns
 from tocsin.matching.engine import Capabilities, Engine, SubscriptionId
 from tocsin.schema import Event, Schema
 from tocsin_lab.classic.columns import Columns
@@ -266,9 +266,11 @@ def missing_capability(capabilities: Capabilities, bound: BoundSubscription) -> 
                 if not capabilities.negation:
                     return "`not`"
                 waiting.append(part)
-            case Predicate(attribute, op):
+            case Predicate(attribute, op, operand):
                 if op not in capabilities.operators:
                     return f"`{op}`"
+                if isinstance(operand, TextPatterns) and not capabilities.several_patterns:
+                    return f"several patterns, or patterns ignoring case, for `{op}`"
                 if bound.view[attribute].ever_multiple and not capabilities.multiple_attributes:
                     return f"predicates on {attribute}, which may have several values"
     return None

@@ -56,7 +56,7 @@ class GoughMatcher(SingleValuedMatcher):
 
     name: ClassVar[str] = "gough"
     capabilities: ClassVar[Capabilities] = Capabilities(
-        operators=INTERVALS, multiple_attributes=False, incremental=False
+        operators=INTERVALS, several_patterns=False, multiple_attributes=False, incremental=False
     )
 
     def _reset(self) -> None:

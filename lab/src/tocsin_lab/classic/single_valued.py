@@ -22,7 +22,9 @@ INTERVALS = COMPARISONS | {Op.IN, Op.BETWEEN, Op.KIND_OF, Op.STARTS_WITH, Op.PRE
 class SingleValuedMatcher(ClassicMatcher):
     """One label per column and event."""
 
-    capabilities: ClassVar[Capabilities] = Capabilities(operators=INTERVALS, multiple_attributes=False)
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        operators=INTERVALS, several_patterns=False, multiple_attributes=False
+    )
 
     def matching_rows(self, event: Event) -> RowNumbers:
         found = [self._match(self.columns.code_event(event, event_type)) for event_type in event.types]
