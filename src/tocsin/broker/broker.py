@@ -57,11 +57,11 @@ from tocsin.offers.program_files import ProgramsFile
 from tocsin.offers.programs import Programs
 from tocsin.operators.registry import Registry, open_registry
 from tocsin.schema import Event, Schema
-from tocsin.store import Store, accounts, dead_letters, idempotency, progress, schema_history, subscriptions
-from tocsin.store.dead_letters import DeadLetter
+from tocsin.store import Store, accounts, progress, schema_history, subscriptions
+from tocsin.store.events import DeadLetter, find_answer, read_dead_letters
 from tocsin.store.schema_history import SchemaVersion
+from tocsin.store.store import MachineClock
 from tocsin.store.subscriptions import StoredSubscription, price_of
-from tocsin.store.transaction import MachineClock
 
 if TYPE_CHECKING:
     from tocsin.broker.inquiries import HeldOffers
@@ -406,7 +406,7 @@ class Broker:
         requests = [Publish([raw], atomic, publisher, key, single=True) for raw, key in zip(raws, keys, strict=True)]
         with self.store.read() as connection:
             for one in requests:
-                before = idempotency.find_answer(connection, publisher, one.key or "")
+                before = find_answer(connection, publisher, one.key or "")
                 if before is not None and before[0] != one.hashed:
                     raise IdempotencyConflict(one.key or "")
         return self._publish(PublishEach(requests, publisher))
@@ -498,7 +498,7 @@ class Broker:
     def dead_letters(self, *, publisher: str | None = None, after: int = 0, limit: int = 100) -> list[DeadLetterView]:
         """Return what could not be processed, and why; of one publisher, or of all."""
         with self._core.store.read() as connection:
-            found = dead_letters.read_dead_letters(connection, after, limit, publisher)
+            found = read_dead_letters(connection, after, limit, publisher)
         return [_dead_letter_view(letter) for letter in found]
 
     def replay_dead_letter(self, seq: int, *, publisher: str | None = None) -> PublishReceipt:

@@ -23,8 +23,8 @@ from tocsin.operators.registry import Registry
 from tocsin.schema import Schema
 from tocsin.schema.growth import Moved
 from tocsin.store import Meta, Store, Transaction, progress, schema_history, subscriptions
+from tocsin.store.store import reach, read_meta
 from tocsin.store.subscriptions import LeaseRow, leases_since
-from tocsin.store.transaction import reach, read_meta
 
 Effect = Callable[[LiveIndex], None]
 

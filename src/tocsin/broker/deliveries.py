@@ -20,10 +20,18 @@ from tocsin.broker.core import Core
 from tocsin.broker.cursors import LAST, Position, id_text, instant
 from tocsin.documents.events import Notification, NotificationPage
 from tocsin.errors import BadCursor, CursorExpired
-from tocsin.store import Meta, Store, accounts, events, notifications, offers, progress, replacements, subscriptions
+from tocsin.store import Meta, Store, accounts, notifications, progress, subscriptions
+from tocsin.store.events import (
+    NOTHING_BESIDE,
+    Beside,
+    ValueBlock,
+    computed_among,
+    decode_values,
+    find_events,
+    find_values,
+)
 from tocsin.store.notifications import BUCKETS, StoredMatches, notification_id, read_notifications
-from tocsin.store.offers import Beside, ValueBlock, decode_values
-from tocsin.store.transaction import read_meta
+from tocsin.store.store import read_meta
 
 CONSUMER = "default"
 
@@ -105,8 +113,8 @@ def _find(connection: Connection, owner: int, start: Position, limit: int) -> Fo
 
 def describe(connection: Connection, positions: Sequence[Position], incarnation: str, owner: int) -> list[Notification]:
     """Return an owner's notifications at positions, which must be there."""
-    stored = events.find_events(connection, sorted({position.seq for position in positions}))
-    origins = replacements.origins_of(connection, {position.subscription for position in positions})
+    stored = find_events(connection, sorted({position.seq for position in positions}))
+    origins = subscriptions.origins_of(connection, {position.subscription for position in positions})
     beside = _beside(connection, positions)
     return [
         _notification(
@@ -115,7 +123,7 @@ def describe(connection: Connection, positions: Sequence[Position], incarnation:
             stored[position.seq].arrival_us,
             stored[position.seq].body,
             origins.get(position.subscription, position.subscription),
-            beside.get((position.seq, position.subscription), offers.NOTHING_BESIDE),
+            beside.get((position.seq, position.subscription), NOTHING_BESIDE),
             cursors.encode(position, incarnation, owner),
         )
         for position in positions
@@ -138,15 +146,15 @@ def _notification(
     )
 
 
-def _beside(connection: Connection, positions: Sequence[Position]) -> dict[tuple[int, int], offers.Beside]:
+def _beside(connection: Connection, positions: Sequence[Position]) -> dict[tuple[int, int], Beside]:
     """Return what these notifications tell beside their events, by seq and subscription."""
-    seqs = offers.computed_among(connection, sorted({position.seq for position in positions}))
+    seqs = computed_among(connection, sorted({position.seq for position in positions}))
     if not seqs:
         return {}
     stored = subscriptions.find_subscriptions(connection, sorted({one.subscription for one in positions}))
-    found: dict[tuple[int, int], offers.Beside] = {}
+    found: dict[tuple[int, int], Beside] = {}
     for owner in {one.owner % BUCKETS for one in stored}:
-        found |= offers.find_values(connection, owner, sorted(seqs))
+        found |= find_values(connection, owner, sorted(seqs))
     return found
 
 
@@ -195,7 +203,7 @@ class MatchedBatch:
                 self.arrival_us,
                 self.events[position.seq].body,
                 origins[position.subscription],
-                beside.get((position.seq, position.subscription), offers.NOTHING_BESIDE),
+                beside.get((position.seq, position.subscription), NOTHING_BESIDE),
                 cursors.encode(position, self.incarnation, owner),
             )
             for position in positions
@@ -241,7 +249,7 @@ class Deliveries:
     def origins_of(self, ids: Sequence[int]) -> dict[int, int]:
         """Return id -> the id by which its owner knows a subscription."""
         with self._store.read() as connection:
-            return {id: id for id in ids} | replacements.origins_of(connection, ids)
+            return {id: id for id in ids} | subscriptions.origins_of(connection, ids)
 
     def cursor_at(self, seq: int, subscription: int = LAST) -> str:
         """Return the cursor after a position."""

@@ -27,8 +27,7 @@ from tocsin.offers.programs import Programs
 from tocsin.operators.registry import Registry
 from tocsin.schema import Event, Schema
 from tocsin.store import Store, schema_history
-from tocsin.store.events import StoredEvent, read_events
-from tocsin.store.offers import documents_between
+from tocsin.store.events import StoredEvent, documents_between, read_events
 
 OPERATOR_SECONDS = 1.0  # for the operators of one trial
 

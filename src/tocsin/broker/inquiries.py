@@ -40,10 +40,9 @@ from tocsin.operators.calls import StoredCalls
 from tocsin.operators.problem import EventEvaluation
 from tocsin.schema import Event, Schema, Value
 from tocsin.schema.readings import joined_values
-from tocsin.store import accounts, events, notifications, offers, replacements, subscriptions
-from tocsin.store.dead_letters import DeadLetter, read_dead_letters
+from tocsin.store import accounts, events, notifications, subscriptions
+from tocsin.store.events import DeadLetter, StoredOffer, read_dead_letters
 from tocsin.store.notifications import StoredMatches
-from tocsin.store.offers import StoredOffer
 from tocsin.store.subscriptions import StoredSubscription
 
 
@@ -77,7 +76,7 @@ def dry_run(core: Core, raws: Sequence[RawEvent], owner: str | None) -> list[Dry
     pairs = zip(matches.subscription.tolist(), matches.owner.tolist(), strict=True)
     with core.store.read() as connection:
         names = accounts.names_of(connection, set(matches.owner.tolist()))
-        origins = replacements.origins_of(connection, set(matches.subscription.tolist()))
+        origins = subscriptions.origins_of(connection, set(matches.subscription.tolist()))
     found: list[list[Reached]] = [[] for _ in raws]
     for at, (subscription, number) in zip(positions, pairs, strict=True):
         if owner is None or names[number] == owner:
@@ -114,13 +113,13 @@ def explain_notification(core: Core, owner: str, seq: int, subscription: int) ->
     with core.store.read() as connection:
         number = accounts.find_account(connection, owner)
         event = events.find_events(connection, [seq]).get(seq)
-        versions = subscriptions.find_subscriptions(connection, replacements.all_ids(connection, [subscription]))
+        versions = subscriptions.find_subscriptions(connection, subscriptions.all_ids(connection, [subscription]))
         kept = next((one for one in versions if _was_told(connection, number, seq, one)), None)
-        told = {} if kept is None else offers.find_values(connection, kept.owner, [seq])
-        offer = offers.find_offer(connection, seq)
+        told = {} if kept is None else events.find_values(connection, kept.owner, [seq])
+        offer = events.find_offer(connection, seq)
     if event is None or kept is None or kept.origin != subscription:
         raise UnknownNotification(seq, subscription)
-    values = told.get((seq, kept.id), offers.NOTHING_BESIDE).values
+    values = told.get((seq, kept.id), events.NOTHING_BESIDE).values
     found, computed = _as_told(core, event.body, None if offer is None else offer.document, values)
     return replace(_explain_stored(core, kept, found), computed=computed)
 
@@ -215,7 +214,7 @@ class HeldOffers:
             found = self._book.query(bound)[: self._core.settings.query_offers]
         seqs = [int(id) for id, _ in found]
         with self._core.store.read() as connection:
-            live = offers.are_live(connection, seqs, now)
+            live = events.are_live(connection, seqs, now)
             stored = events.find_events(connection, sorted(live))
         return [
             self._told(int(id), verdict, msgspec.json.decode(stored[int(id)].body))
@@ -236,7 +235,7 @@ class HeldOffers:
             self._book = OfferBook(schema, self._core.registry)
             self._generation = generation
         with self._core.store.read() as connection:
-            for one in offers.live_offers(connection, now, after_seq=self._seq):
+            for one in events.live_offers(connection, now, after_seq=self._seq):
                 self._add(self._book, one, schema)
         for seq in [seq for seq, end in self._ends.items() if end <= now]:
             del self._ends[seq]
@@ -257,7 +256,7 @@ class HeldOffers:
         """Return a publisher's live offers."""
         now = self._core.store.now_us()
         with self._core.store.read() as connection:
-            found = offers.live_offers(connection, now, after_seq=after, publisher=publisher, limit=limit)
+            found = events.live_offers(connection, now, after_seq=after, publisher=publisher, limit=limit)
         return [HeldOffer(one.seq, msgspec.json.decode(one.document), instant(one.ends_us)) for one in found]
 
     def withdraw(self, seq: int, *, publisher: str) -> None:
@@ -280,8 +279,8 @@ class Withdraw:
 
     def run(self, commit: Commit, settings: BrokerSettings) -> None:
         del settings
-        found = offers.find_offer(commit.connection, self.seq)
+        found = events.find_offer(commit.connection, self.seq)
         if found is None or found.publisher != self.publisher:
             raise UnknownOffer(self.seq)
         if found.ends_us > commit.now_us:
-            offers.withdraw(commit.transaction, self.seq)
+            events.withdraw(commit.transaction, self.seq)

@@ -21,8 +21,8 @@ from tocsin.broker.core import Core
 from tocsin.broker.deliveries import read_page
 from tocsin.documents.events import Notification
 from tocsin.errors import CursorExpired, StoreFailed
-from tocsin.store import accounts, dead_letters
-from tocsin.store.dead_letters import NewDeadLetter
+from tocsin.store import accounts, events
+from tocsin.store.events import NewDeadLetter
 
 
 def _account(core: Core, owner: str) -> int:
@@ -213,7 +213,7 @@ class CallbackThread:
         body = msgspec.json.encode({"notification": notification.id, "subscription": notification.subscription})
         letter = NewDeadLetter("delivery", self._owner, reason, b"[]", body)
         with self._core.commit() as commit:
-            dead_letters.add_dead_letters(commit.transaction, [(commit.transaction.draw(), letter)])
+            events.add_dead_letters(commit.transaction, [(commit.transaction.draw(), letter)])
 
     def close(self) -> None:
         """Stop after the notification at hand."""

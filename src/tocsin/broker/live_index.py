@@ -25,8 +25,8 @@ from tocsin.operators.registry import Registry
 from tocsin.schema import Event, Schema
 from tocsin.store import Store, schema_history
 from tocsin.store.notifications import StoredMatches
+from tocsin.store.store import read_meta
 from tocsin.store.subscriptions import LeaseRow
-from tocsin.store.transaction import read_meta
 
 
 class LiveIndex:

@@ -42,7 +42,7 @@ from tocsin.operators.problem import EventEvaluation
 from tocsin.operators.registry import Registry
 from tocsin.schema import Event, Schema
 from tocsin.schema.growth import Moved, moved
-from tocsin.store.transaction import reach
+from tocsin.store.store import reach
 
 log = logging.getLogger("tocsin.broker")
 _FEW = 500  # subscriptions that are not worth a tier of their own

@@ -22,11 +22,18 @@ from tocsin.index.encode import EventRows
 from tocsin.language.explain import plain_values
 from tocsin.matching.engine import Failure, Inquiry
 from tocsin.schema import Event
-from tocsin.store import dead_letters
-from tocsin.store.dead_letters import NewDeadLetter
+from tocsin.store.events import (
+    NewBeside,
+    NewDeadLetter,
+    StoredOffer,
+    ValueBlock,
+    add_dead_letters,
+    add_offers,
+    add_values,
+    encode_values,
+)
 from tocsin.store.notifications import StoredMatches
-from tocsin.store.offers import NewBeside, StoredOffer, ValueBlock, add_offers, add_values, encode_values
-from tocsin.store.transaction import Transaction
+from tocsin.store.store import Transaction
 
 MOST_TOLD = 100  # failures that a dead letter lists
 
@@ -104,7 +111,7 @@ def store_outcomes(transaction: Transaction, outcomes: Sequence[Outcome]) -> Non
     new = [letter for one in outcomes for letter in one.dead_letters()]
     if new:
         first = transaction.draw(len(new))
-        dead_letters.add_dead_letters(transaction, list(enumerate(new, first)))
+        add_dead_letters(transaction, list(enumerate(new, first)))
 
 
 def _beside(match: Any, owner: int) -> NewBeside:

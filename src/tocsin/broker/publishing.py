@@ -38,12 +38,19 @@ from tocsin.language.mapping import SiteMapping
 from tocsin.matching.engine import Inquiry
 from tocsin.offers.programs import ProgramMemo
 from tocsin.schema import Event, Schema
-from tocsin.store import dead_letters, events, idempotency
-from tocsin.store.dead_letters import NewDeadLetter, add_dead_letters, unmatched
-from tocsin.store.events import StoredEvent, read_events
+from tocsin.store.events import (
+    NewDeadLetter,
+    StoredEvent,
+    add_answers,
+    add_dead_letters,
+    add_events,
+    documents_between,
+    find_answer,
+    read_events,
+    unmatched,
+)
 from tocsin.store.notifications import StoredMatches, record_matches
-from tocsin.store.offers import documents_between
-from tocsin.store.transaction import reach
+from tocsin.store.store import reach
 
 Receipts = list[PublishReceipt]
 
@@ -175,7 +182,7 @@ def _publish_together(core: Core, matched: Callable[[MatchedBatch], None], pendi
             transaction = commit.transaction
             record_matches(transaction, transaction.start.matched_through, transaction.seq, matches)
             batch = _batch(core, commit, matches, stored, outcomes)
-        idempotency.add_answers(
+        add_answers(
             commit.transaction,
             [(*name, hashed, msgspec.json.encode(receipts)) for name, (hashed, receipts) in answers.items()],
         )
@@ -216,7 +223,7 @@ def _answer(
     name = (request.publisher, request.key or "")
     if request.key is not None:
         before = answers.get(name)
-        if before is None and (found := idempotency.find_answer(commit.connection, *name)):
+        if before is None and (found := find_answer(commit.connection, *name)):
             before = (found[0], _receipts(found[1]))
         if before is not None:
             if before[0] != request.hashed:
@@ -269,8 +276,8 @@ def _store(
 ) -> list[NewOffer]:  # fmt: skip
     """Store events and dead letters; return the offers among them."""
     version = commit.schema.version
-    events.add_events(commit.transaction, version, [(seq, id, item.body) for seq, id, item in stored])
-    dead_letters.add_dead_letters(commit.transaction, dead)
+    add_events(commit.transaction, version, [(seq, id, item.body) for seq, id, item in stored])
+    add_dead_letters(commit.transaction, dead)
     found = [(seq, item.event) for seq, _, item in stored if isinstance(item.event, PublishedOffer)]
     if not found:
         return []

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from tocsin.errors import LeaseOutOfBounds, QuotaExceeded
-from tocsin.store.transaction import SECOND
+from tocsin.store.store import SECOND
 
 DAY = 86400.0
 

@@ -35,12 +35,11 @@ from tocsin.operators.calls import StoredCalls
 from tocsin.operators.registry import Registry
 from tocsin.schema import Schema
 from tocsin.store import Store, schema_history, tables
-from tocsin.store.events import StoredEvent, find_events
+from tocsin.store.events import StoredEvent, documents_between, find_events
 from tocsin.store.notifications import all_blocks
-from tocsin.store.offers import documents_between
+from tocsin.store.store import read_meta
 from tocsin.store.subscriptions import leases_since
 from tocsin.store.tables import leases, subscriptions
-from tocsin.store.transaction import read_meta
 
 
 def build_index(place: str | Path, folder: str | Path | None = None) -> dict[str, Any]:

@@ -30,8 +30,8 @@ from tocsin.pipeline.match_lists import Longs, MatchLists
 from tocsin.pipeline.open_index import OpenIndex
 from tocsin.schema import Event, Schema
 from tocsin.store import Store
+from tocsin.store.events import documents_between
 from tocsin.store.notifications import StoredMatches
-from tocsin.store.offers import documents_between
 from tocsin.store.subscriptions import trees_of
 
 if TYPE_CHECKING:

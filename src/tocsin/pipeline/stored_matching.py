@@ -30,10 +30,9 @@ from tocsin.pipeline.admission import Admission, admit_batch, pa_indices
 from tocsin.pipeline.followers import Follower, follower_of
 from tocsin.pipeline.plan import Layout
 from tocsin.schema import Event
-from tocsin.store.dead_letters import unmatched
+from tocsin.store.events import NOTHING_BESIDE, Beside, ValueBlock, decode_values, unmatched
 from tocsin.store.notifications import StoredMatches, encode_blocks, notification_id
-from tocsin.store.offers import NOTHING_BESIDE, Beside, ValueBlock, decode_values
-from tocsin.store.transaction import reach
+from tocsin.store.store import reach
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -31,8 +31,7 @@ from tocsin.language.documents import decode
 from tocsin.schema import Event
 from tocsin.service.principal import Principal
 from tocsin.service.problems import BadRequest, NotFound, Throttled
-from tocsin.store.events import StoredEvent, read_events
-from tocsin.store.offers import documents_between
+from tocsin.store.events import StoredEvent, documents_between, read_events
 
 _LOOKED_AT = 20_000  # events of the log that one request looks at
 _FRESH_SECONDS = 5.0

@@ -39,9 +39,7 @@ from tocsin.service.problems import BadRequest
 from tocsin.service.routes.events import Limit
 from tocsin.service.routing import Routes, json_response
 from tocsin.service.service import Service
-from tocsin.store.accounts import Account
-from tocsin.store.audit import Entry
-from tocsin.store.credentials import Credential
+from tocsin.store.accounts import Account, Credential, Entry
 
 routes = Routes("accounts")
 _YEAR_SECONDS = 366 * 86400

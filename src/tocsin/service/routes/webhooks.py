@@ -25,8 +25,7 @@ from tocsin.service.problems import BadRequest
 from tocsin.service.routes.events import Limit
 from tocsin.service.routing import Routes, json_response
 from tocsin.service.service import Service
-from tocsin.store.deliveries import Delivery
-from tocsin.store.webhooks import Webhook
+from tocsin.store.webhooks import Delivery, Webhook
 
 routes = Routes("webhooks")
 
