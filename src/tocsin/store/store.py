@@ -7,7 +7,7 @@
     with store.read() as connection:
         ...
 
-What is written and read is in the modules beside this one, a module a table: functions that take the transaction or
+What is written and read is in the modules beside this one: functions that take the transaction or
 the connection. broker/ decides what to write; this package decides nothing.
 
 Write transactions: they take their turn, draw from the one seq, and commit in the order of it.
