@@ -3,7 +3,7 @@
 Subscribing, renewing, unsubscribing, replacing, pausing, resuming, extending the schema.
 
 A request first decides, from what the commit sees, and only then writes: so one that is refused has done nothing, and
-those that share its commit are not disturbed. Several requests make one commit (group_commit.py).
+those that share its commit are not disturbed. Several requests make one commit (core.py).
 
 Replacing an expression, pausing and resuming keep the id: each ends the subscription as it is, or begins another at a
 new seq, or both: store/subscriptions.py says why.
@@ -24,12 +24,9 @@ from typing import Protocol
 
 import msgspec
 
-from tocsin.broker.core import Commit, Core
-from tocsin.broker.cursors import instant
+from tocsin.broker.core import BrokerSettings, Commit, Core, Pending
 from tocsin.broker.expressions import Expression, Prepared, prepare, prepare_all
-from tocsin.broker.group_commit import Pending
 from tocsin.broker.live_leases import Lease
-from tocsin.broker.settings import BrokerSettings
 from tocsin.documents.subscriptions import EndReceipt, SubscriptionReceipt
 from tocsin.errors import (
     IdempotencyConflict,
@@ -46,6 +43,7 @@ from tocsin.schema.files import dumps
 from tocsin.schema.growth import check_extends, described
 from tocsin.store import accounts, events, schema_history, subscriptions
 from tocsin.store.accounts import Account
+from tocsin.store.store import instant
 from tocsin.store.subscriptions import NewSubscription, StoredSubscription, price_of
 
 

@@ -10,11 +10,10 @@ import threading
 from collections.abc import Callable
 
 from tocsin.broker.core import Core
-from tocsin.broker.cursors import instant
 from tocsin.documents.subscriptions import LeaseNotice
 from tocsin.errors import TocsinError
 from tocsin.store import progress, seals, subscriptions
-from tocsin.store.store import SECOND, reach
+from tocsin.store.store import SECOND, instant, reach
 
 log = logging.getLogger("tocsin.broker")
 NoticeCallback = Callable[[LeaseNotice], object]

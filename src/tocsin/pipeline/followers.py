@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tocsin.broker.admission import OfferAdmission, PublishedOffer
-from tocsin.broker.core import Core
+from tocsin.broker.core import BrokerSettings, Core
 from tocsin.broker.live_index import folder_of, open_index
-from tocsin.broker.outcomes import Outcome, outcomes_of
-from tocsin.broker.settings import BrokerSettings
+from tocsin.broker.publishing import Outcome, outcomes_of
 from tocsin.errors import UnknownSubscription
 from tocsin.index.encode import EventColumns, EventRows
 from tocsin.language.offer import Offer

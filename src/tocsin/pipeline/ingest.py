@@ -22,9 +22,8 @@ import msgspec
 from sqlalchemy import select
 
 from tocsin.broker.admission import Admitted, OfferAdmission, PublishedOffer, Rejected, admit_all
-from tocsin.broker.cursors import id_text, new_event_ids
+from tocsin.broker.core import BrokerSettings
 from tocsin.broker.publishing import violation_parts
-from tocsin.broker.settings import BrokerSettings
 from tocsin.documents.events import PublishReceipt
 from tocsin.errors import EventRejected, FileError, NotSupported, SchemaError, Violation
 from tocsin.language.mapping import MappingDocument, SiteMapping
@@ -35,7 +34,16 @@ from tocsin.pipeline.meter import BatchReport, Meter
 from tocsin.pipeline.session import readable_errors
 from tocsin.schema import Schema
 from tocsin.store import Store, Transaction, schema_history
-from tocsin.store.events import NewDeadLetter, StoredOffer, add_answers, add_dead_letters, add_events, add_offers
+from tocsin.store.events import (
+    NewDeadLetter,
+    StoredOffer,
+    add_answers,
+    add_dead_letters,
+    add_events,
+    add_offers,
+    id_text,
+    new_event_ids,
+)
 from tocsin.store.store import reach
 from tocsin.store.tables import idempotency
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tocsin.broker.cursors import LAST
+from tocsin.broker.deliveries import LAST
 from tocsin.service.principal import Principal
 from tocsin.service.problems import Conflict, NotFound
 from tocsin.service.push.addresses import check_reachable

@@ -23,7 +23,6 @@ from limits import RateLimitItemPerHour, RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 
-from tocsin.broker.cursors import instant
 from tocsin.errors import AccountExists
 from tocsin.service.passwords import Passwords
 from tocsin.service.principal import Principal
@@ -37,7 +36,7 @@ from tocsin.service.problems import (
 from tocsin.service.settings import ServiceSettings
 from tocsin.store import Store, Transaction, accounts
 from tocsin.store.accounts import Account, Actor, Credential, Entry
-from tocsin.store.store import SECOND
+from tocsin.store.store import SECOND, instant
 
 TOKEN_PREFIX = "toc_"  # noqa: S105 - how tokens begin, so that scanners and our logs can tell them
 ADMIN = "admin"

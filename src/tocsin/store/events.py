@@ -14,11 +14,13 @@ Idempotency keys: what was answered to each, so that a request that is repeated 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 from sqlalchemy import Connection, delete, func, select, update
 
 from tocsin.store.notifications import BUCKETS
@@ -329,3 +331,20 @@ def remove_answers_through(transaction: Transaction, seq: int) -> None:
 def remove_answers_of(transaction: Transaction, publisher: str) -> None:
     """Remove a publisher's keys."""
     transaction.connection.execute(delete(idempotency).where(idempotency.c.publisher == publisher))
+
+
+def new_event_ids(count: int, now_us: int) -> list[bytes]:
+    """Return new ids: UUIDs of version 7, which begin with the time, so that they are appended to their index."""
+    made = np.empty((count, 16), np.uint8)
+    made[:, :6] = np.frombuffer((now_us // 1000).to_bytes(6, "big"), np.uint8)
+    made[:, 6:] = np.frombuffer(os.urandom(10 * count), np.uint8).reshape(count, 10)
+    made[:, 6] = 0x70 | made[:, 6] & 0x0F
+    made[:, 8] = 0x80 | made[:, 8] & 0x3F
+    whole = made.tobytes()
+    return [whole[at : at + 16] for at in range(0, 16 * count, 16)]
+
+
+def id_text(id: bytes) -> str:
+    """Return an id as a UUID is written."""
+    text = id.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

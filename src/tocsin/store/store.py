@@ -41,6 +41,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -369,3 +370,14 @@ def _first_row(engine: Engine, machine: MachineClock) -> tuple[Mark, str]:
             )
         found = read_meta(connection)
     return found.mark, found.incarnation
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+LATEST_US = 253_402_300_799_999_999  # the end of the year 9999
+
+
+def instant(us: int) -> datetime:
+    """Return a time on the store's clock as a datetime."""
+    return _EPOCH + timedelta(microseconds=min(us, LATEST_US))

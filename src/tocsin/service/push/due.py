@@ -17,7 +17,7 @@ from typing import Literal
 import msgspec
 from sqlalchemy import Connection
 
-from tocsin.broker import Broker, cursors
+from tocsin.broker import Broker, deliveries
 from tocsin.documents.events import DeliveryRule, Notification
 from tocsin.errors import CursorExpired
 from tocsin.service.settings import ServiceSettings
@@ -258,5 +258,5 @@ class DueDeliveries:
 
 def _position(notification: Notification) -> tuple[int, int]:
     """Return where a notification stands; for a subscription that was replaced that is not the id that it shows."""
-    position = cursors.decode(notification.cursor).position
+    position = deliveries.decode_cursor(notification.cursor).position
     return position.seq, position.subscription

@@ -11,7 +11,6 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tocsin.broker.cursors import instant
 from tocsin.documents import StoredInt
 from tocsin.documents.accounts import (
     SCOPES,
@@ -40,6 +39,7 @@ from tocsin.service.routes.events import Limit
 from tocsin.service.routing import Routes, json_response
 from tocsin.service.service import Service
 from tocsin.store.accounts import Account, Credential, Entry
+from tocsin.store.store import instant
 
 routes = Routes("accounts")
 _YEAR_SECONDS = 366 * 86400
