@@ -1,6 +1,6 @@
 """The live index: the subscriptions that events are matched against, following the store change by change.
 
-A matcher (live_index.py), which knows nothing of seq and leases; the leases; and the seq up to which both follow the store.
+A matcher (`LiveMatcher`), which knows nothing of seq and leases; the leases; and the seq up to which both follow the store.
 The snapshot rule is applied here.
 
 Opening the index of a broker: from its folder where it is whole, else rebuilt from the store, which is said.
