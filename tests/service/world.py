@@ -18,8 +18,7 @@ from tocsin.offers import Programs
 from tocsin.operators.registry import Registry
 from tocsin.schema import Schema
 from tocsin.service.app import ServiceApp, create_app
-from tocsin.service.identities import Identities
-from tocsin.service.passwords import Passwords
+from tocsin.service.identities import Identities, Passwords
 from tocsin.service.service import Service
 from tocsin.service.settings import ServiceSettings
 

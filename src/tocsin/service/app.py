@@ -26,10 +26,9 @@ from starlette.middleware import Middleware
 
 from tocsin.broker import Broker
 from tocsin.errors import TocsinError
-from tocsin.service import principal, problems, telemetry
-from tocsin.service.edge import Edge
+from tocsin.service import problems, routing, telemetry
+from tocsin.service.edge import Edge, guarded
 from tocsin.service.identities import Identities
-from tocsin.service.limits import guarded
 from tocsin.service.openapi import openapi_document
 from tocsin.service.pipeline_watch import PipelineWatch, Watch
 from tocsin.service.routes import API_ROUTES
@@ -82,7 +81,7 @@ def create_app(settings: ServiceSettings, *, broker: Broker | None = None, pipel
                 await asyncio.to_thread(opened.close)
 
     routes = [*API_ROUTES, *page_routes()]
-    principal.check_complete(routes, RULES)
+    routing.check_complete(routes, RULES)
     edge = Middleware(Edge, settings=settings, metrics=metrics)
     app = ServiceApp(routes=routes, lifespan=lifespan, middleware=[edge], exception_handlers=problems.HANDLERS)
     app.router.redirect_slashes = False

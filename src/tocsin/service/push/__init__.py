@@ -1,1 +1,1 @@
-"""Live push: who waits for what (hub.py), SSE and WebSockets (streams.py), webhooks (courier.py)."""
+"""Live push: who waits for what (streams.py), SSE and WebSockets (streams.py), webhooks (courier.py)."""

@@ -9,8 +9,8 @@ from starlette.responses import Response
 
 from tocsin.errors import TocsinError
 from tocsin.service.identities import LoggedIn
-from tocsin.service.principal import DEVICE_COOKIE, SESSION_COOKIE
 from tocsin.service.routes.accounts import set_cookies
+from tocsin.service.routing import DEVICE_COOKIE, SESSION_COOKIE
 from tocsin.service.web.visit import Pages, Visit, safe_path
 from tocsin.store.accounts import Credential
 from tocsin.store.store import instant

@@ -19,8 +19,8 @@ from tocsin.errors import EventRejected, LanguageError, Violation
 from tocsin.language.syntax import Op
 from tocsin.schema import EVENT_TYPE, NumericDomain, Schema, View, ViewAttribute
 from tocsin.schema.domain import is_number
-from tocsin.service import publishing, subscribing
-from tocsin.service.publishing import Incoming
+from tocsin.service.routes import events, subscriptions
+from tocsin.service.routes.events import Incoming
 from tocsin.service.web.builder import Row, rows_of
 from tocsin.service.web.visit import Pages, Visit
 
@@ -214,7 +214,7 @@ async def show(visit: Visit) -> Response:
 
 async def _fitting(visit: Visit, schema: Schema, id: int) -> Response:
     """Show the form filled in so that a subscription of the visitor would match, as far as its text tells."""
-    found = await subscribing.find(visit.service, visit.principal, id)
+    found = await subscriptions.find_subscription(visit.service, visit.principal, id)
     try:
         parts = rows_of(found.text)
     except LanguageError:
@@ -241,11 +241,11 @@ async def publish(visit: Visit) -> Response:
     incoming = Incoming([read_event(view, given)], single=True, key=None)
     try:
         if visit.text("dry_run"):
-            told = (await publishing.try_out(visit.service, visit.principal, incoming)).items[0]
+            told = (await events.try_out(visit.service, visit.principal, incoming)).items[0]
             return visit.page(
                 "publish.html", types=types, fields=fields_of(view, given), others=[], told=told, fits=None
             )
-        await publishing.publish(visit.service, visit.principal, incoming)
+        await events.publish_incoming(visit.service, visit.principal, incoming)
     except EventRejected as error:
         return _again(visit, types, view, given, error.violations)
     return visit.go("/publish", done="published", type=types[0])

@@ -11,7 +11,8 @@ from tocsin.errors import LanguageError, TocsinError
 from tocsin.language.documents import decode
 from tocsin.operators.calls import is_usable
 from tocsin.schema import Schema
-from tocsin.service import drafts, subscribing
+from tocsin.service import drafts
+from tocsin.service.routes import subscriptions
 from tocsin.service.web.builder import MOST_ROWS, Overlap, Row, operators, rows_of, text_of, trouble_with
 from tocsin.service.web.match_pages import hits, newest, recent_pairs
 from tocsin.service.web.publishing_pages import choices_of
@@ -59,9 +60,9 @@ async def subscribe(visit: Visit) -> Response:
     replaced = visit.text("replaces")
     try:
         if replaced.isdigit():
-            made = await subscribing.replace(visit.service, visit.principal, int(replaced), text)
+            made = await subscriptions.replace_expression(visit.service, visit.principal, int(replaced), text)
         else:
-            made = await subscribing.subscribe(visit.service, visit.principal, text, seconds)
+            made = await subscriptions.subscribe(visit.service, visit.principal, text, seconds)
     except LanguageError:
         return await _form(visit, schema, await _draft(visit, schema, text), 422)
     return visit.go(f"/subscriptions/{made.id}", done="replaced" if replaced.isdigit() else "subscribed")
@@ -156,7 +157,7 @@ async def mine(visit: Visit) -> Response:
 async def one(visit: Visit) -> Response:
     """Show a subscription: its lease, its last matches over time, and near misses."""
     id = visit.request.path_params["id"]
-    found = await subscribing.find(visit.service, visit.principal, id)
+    found = await subscriptions.find_subscription(visit.service, visit.principal, id)
     lately = await asyncio.to_thread(recent_pairs, visit, found, _LOOKED_BACK)
     return visit.page(
         "subscription.html", subscription=found, matches=lately.shown, misses=lately.misses, spark=_spark(lately.seqs),
@@ -181,7 +182,7 @@ async def renew(visit: Visit) -> Response:
     lease = visit.text("lease")
     seconds = float(lease) if lease.isdigit() and int(lease) in dict(LEASES) else None
     id = visit.request.path_params["id"]
-    await subscribing.renew(visit.service, visit.principal, id, ticket=None, generation=None, lease=seconds)
+    await subscriptions.renew_lease(visit.service, visit.principal, id, ticket=None, generation=None, lease=seconds)
     return visit.go(f"/subscriptions/{id}", done="renewed")
 
 
@@ -189,7 +190,7 @@ async def renew(visit: Visit) -> Response:
 async def pause(visit: Visit) -> Response:
     """Let it match nothing for a while."""
     id = visit.request.path_params["id"]
-    await subscribing.pause(visit.service, visit.principal, id)
+    await subscriptions.pause_subscription(visit.service, visit.principal, id)
     return visit.go(f"/subscriptions/{id}", done="paused")
 
 
@@ -197,21 +198,21 @@ async def pause(visit: Visit) -> Response:
 async def resume(visit: Visit) -> Response:
     """Let it match again."""
     id = visit.request.path_params["id"]
-    await subscribing.resume(visit.service, visit.principal, id)
+    await subscriptions.resume_subscription(visit.service, visit.principal, id)
     return visit.go(f"/subscriptions/{id}", done="resumed")
 
 
 @pages.post("/subscriptions/{id:int}/end", "member")
 async def end(visit: Visit) -> Response:
     """End it; when the page comes, nothing more is sent for it."""
-    await subscribing.unsubscribe(visit.service, visit.principal, visit.request.path_params["id"], ticket=None)
+    await subscriptions.unsubscribe(visit.service, visit.principal, visit.request.path_params["id"], ticket=None)
     return visit.go("/subscriptions", done="ended")
 
 
 @pages.post("/subscriptions/{id:int}/explain", "member")
 async def explain_event(visit: Visit) -> Response:
     """Say why a pasted event would match, or not."""
-    found = await subscribing.find(visit.service, visit.principal, visit.request.path_params["id"])
+    found = await subscriptions.find_subscription(visit.service, visit.principal, visit.request.path_params["id"])
     try:
         event = decode(visit.text("event"))
         told: Any = await asyncio.to_thread(
