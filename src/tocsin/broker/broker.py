@@ -51,7 +51,7 @@ from tocsin.broker.deliveries import (
     read_page,
 )
 from tocsin.broker.expressions import Expression, Prepared, prepare, prepare_all, prepare_or_list, text_of
-from tocsin.broker.live_index import open_index
+from tocsin.broker.live_folder import open_index
 from tocsin.broker.publishing import NotPrefetched, Publish, PublishEach, run_publishes
 from tocsin.broker.sweeper import NoticeCallback, Sweeper
 from tocsin.documents.events import DeadLetterView, NotificationPage, PublishReceipt

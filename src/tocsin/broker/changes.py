@@ -26,7 +26,7 @@ import msgspec
 
 from tocsin.broker.core import BrokerSettings, Commit, Core, Pending
 from tocsin.broker.expressions import Expression, Prepared, prepare, prepare_all
-from tocsin.broker.live_leases import Lease
+from tocsin.broker.live_index import Lease
 from tocsin.documents.subscriptions import EndReceipt, SubscriptionReceipt
 from tocsin.errors import (
     IdempotencyConflict,

@@ -32,8 +32,7 @@ from sqlalchemy import Connection
 
 from tocsin.broker.admission import OfferAdmission
 from tocsin.broker.expressions import Prepared
-from tocsin.broker.live_index import LiveIndex
-from tocsin.broker.live_leases import Lease, Unsubscribed
+from tocsin.broker.live_index import Lease, LiveIndex, Unsubscribed
 from tocsin.errors import LeaseOutOfBounds, Overloaded, QuotaExceeded, SchemaError, TocsinError
 from tocsin.operators.registry import Registry
 from tocsin.schema import Schema

@@ -26,8 +26,8 @@ from starlette.middleware import Middleware
 
 from tocsin.broker import Broker
 from tocsin.errors import TocsinError
-from tocsin.service import problems, routing, telemetry
-from tocsin.service.edge import Edge, guarded
+from tocsin.service import problems, routing
+from tocsin.service.edge import Edge, Metrics, configure_logs, guarded
 from tocsin.service.identities import Identities
 from tocsin.service.openapi import openapi_document
 from tocsin.service.pipeline_watch import PipelineWatch, Watch
@@ -35,7 +35,6 @@ from tocsin.service.routes import API_ROUTES
 from tocsin.service.routes.operations import start_daemon
 from tocsin.service.service import KernelsWarmed, Service, open_broker
 from tocsin.service.settings import ServiceSettings
-from tocsin.service.telemetry import Metrics
 from tocsin.service.web.builder import Overlaps
 from tocsin.service.web.dashboard_pages import History
 from tocsin.service.web.routes import RULES, page_routes
@@ -145,7 +144,7 @@ def run(settings: ServiceSettings, *, tell: Tell, warn: Tell) -> None:
     """Serve until told to stop."""
     if settings.xml_port is not None:
         import tocsin.xml  # noqa: F401  says what to install before anything is begun
-    telemetry.configure(settings.log_level)
+    configure_logs(settings.log_level)
     os.umask(0o077)  # what is written beside the store says what people ask for
     _announce_admin(settings, tell, warn)
     app = create_app(settings)

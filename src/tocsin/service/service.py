@@ -22,12 +22,11 @@ from tocsin.broker import Broker, BrokerSettings
 from tocsin.errors import TocsinError
 from tocsin.schema import Schema
 from tocsin.service.drafts import Backfills, Samples
-from tocsin.service.edge import Buckets
+from tocsin.service.edge import Buckets, Metrics, OperatorFigures
 from tocsin.service.identities import Identities
 from tocsin.service.push.courier import Courier
 from tocsin.service.push.streams import Hub
 from tocsin.service.settings import ServiceSettings
-from tocsin.service.telemetry import Metrics, OperatorFigures
 from tocsin.store import Store, accounts
 from tocsin.store.store import SECOND
 

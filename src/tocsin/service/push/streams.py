@@ -43,9 +43,9 @@ from tocsin.broker import Broker, deliveries
 from tocsin.broker.deliveries import LAST, MatchedBatch, Position
 from tocsin.documents.events import Notification, NotificationPage
 from tocsin.errors import CursorExpired, TocsinError
+from tocsin.service.edge import Metrics
 from tocsin.service.problems import problem_of
 from tocsin.service.routing import Principal
-from tocsin.service.telemetry import Metrics
 
 if TYPE_CHECKING:
     from tocsin.service.service import Service
