@@ -13,8 +13,8 @@ import structlog
 
 from tests.service.world import PASSWORD, World, play
 from tocsin.service import edge
-from tocsin.service.push.streams import frame
 from tocsin.service.settings import ServiceSettings
+from tocsin.service.streams import frame
 
 CAR = {"event_type": "car", "price": 5}
 NDJSON = {"content-type": "application/x-ndjson"}

@@ -19,8 +19,8 @@ from tests.service.live import Live, serving, wait_until
 from tests.service.test_push import publish, subscribe
 from tocsin.documents.events import DeliveryRule
 from tocsin.operators.foreign import Breakers
-from tocsin.service.push import courier
-from tocsin.service.push.courier import first_try_us, retry_us
+from tocsin.service import courier
+from tocsin.service.courier import first_try_us, retry_us
 
 
 class Receiver:

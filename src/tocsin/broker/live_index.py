@@ -40,9 +40,8 @@ import numpy.typing as npt
 from tocsin.broker.expressions import Prepared, bind_stored, bulk_line
 from tocsin.errors import FileError, LanguageError, StoreDamaged, UnknownSubscription
 from tocsin.index.subscription_index import SubscriptionIndex
-from tocsin.matching.engine import Inquiry
+from tocsin.matching.engine import Inquiry, NaiveMatcher
 from tocsin.matching.matcher import Matcher
-from tocsin.matching.naive import NaiveMatcher
 from tocsin.offers.programs import ProgramMemo, Programs
 from tocsin.operators.problem import EventEvaluation
 from tocsin.operators.registry import Registry

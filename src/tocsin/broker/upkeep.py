@@ -30,7 +30,7 @@ from tocsin.errors import FileError, StoreDamaged, StoreError, TocsinError
 from tocsin.index.check import check_segment
 from tocsin.language import BoundSubscription
 from tocsin.language.semantics import evaluate
-from tocsin.operators.calls import StoredCalls
+from tocsin.operators.operator import StoredCalls
 from tocsin.operators.registry import Registry
 from tocsin.schema import Schema
 from tocsin.store import Store, schema_history, tables

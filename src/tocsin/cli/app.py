@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 
 import tocsin
 from tocsin import plugins
-from tocsin.cli import capacity, db, doctor, mapping, match, operators, pipeline, remote, rules, schema, serve
+from tocsin.cli import db, doctor, mapping, match, operators, pipeline, remote, rules, schema, serve
 from tocsin.errors import NotSupported
 
 # Name -> the distribution that has it, and what it is.
@@ -110,7 +110,7 @@ app.command("why")(remote.why)
 app.command("export")(rules.export)
 app.command("apply")(rules.apply)
 app.command("test")(rules.hold)
-app.command("capacity")(capacity.capacity)
+app.command("capacity")(doctor.capacity)
 app.command("doctor")(doctor.doctor)
 app.command("warm")(doctor.warm)
 add_plugin_commands(app)

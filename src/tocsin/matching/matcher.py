@@ -41,7 +41,7 @@ from tocsin.matching.offering import OfferMatches, match_offers
 from tocsin.matching.recall import recalled
 from tocsin.offers.analysis import Analysis
 from tocsin.offers.programs import Programs
-from tocsin.operators.calls import StoredCalls
+from tocsin.operators.operator import StoredCalls
 from tocsin.operators.problem import Schedule
 from tocsin.operators.questions import OperatorQuestions
 from tocsin.operators.registry import Registry

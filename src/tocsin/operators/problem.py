@@ -29,8 +29,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.operators.calls import CallPattern
-from tocsin.operators.operator import Row
+from tocsin.operators.operator import CallPattern, Row
 from tocsin.operators.runner import CallResult, Runner
 from tocsin.schema import Event
 

@@ -5,7 +5,7 @@
     bound = registry.bind("camera where locIn('Bronx') and mobPattern(?p) and ?p > 50", schema)
 
 A package offers operators in the entry point group `tocsin.operators`: an Operator, an iterable of them, or a function
-without arguments that returns either. calls.py checks the calls of a subscription; questions.py has them run.
+without arguments that returns either. operator.py checks the calls of a subscription; questions.py has them run.
 
 Registries by name: what a setting, an option or a worker of Spark says, and the registry that it stands for.
 
@@ -26,8 +26,7 @@ from tocsin.errors import BadDefinition, BindError, FormulaFailed, NotSupported,
 from tocsin.language import BoundSubscription, Subscription, bind
 from tocsin.language.formula import Substitution
 from tocsin.language.syntax import OperatorCall
-from tocsin.operators.calls import bind_call, unify, variable_domains
-from tocsin.operators.operator import Operator
+from tocsin.operators.operator import Operator, bind_call, unify, variable_domains
 from tocsin.operators.runner import Runner
 from tocsin.schema import Domain, Event, Schema, ViewAttribute
 

@@ -18,9 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tocsin.errors import shown
-from tocsin.operators.calls import CallPattern, Slot
 from tocsin.operators.foreign import Flight, ForeignCalls, LeftAlone, TookTooLong
-from tocsin.operators.operator import Operator, Row
+from tocsin.operators.operator import CallPattern, Operator, Row, Slot
 from tocsin.schema import Event, Value
 
 MAX_ROWS = 1_000  # bindings of one call; more is a failure, since they are joined with those of other calls

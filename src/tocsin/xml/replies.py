@@ -46,7 +46,7 @@ from tocsin.errors import (
     UnknownName,
 )
 from tocsin.schema import Schema
-from tocsin.xml.dtd import DTD_FILES, dtd
+from tocsin.xml.requests import DTD_FILES, dtd
 
 MOST_SHOWN = 100  # problems in one reply
 

@@ -46,6 +46,7 @@ from tocsin.errors import (
     TocsinError,
 )
 from tocsin.schema import EVENT_TYPE, Schema
+from tocsin.service import streams
 from tocsin.service.problems import (
     BadRequest,
     Forbidden,
@@ -56,9 +57,8 @@ from tocsin.service.problems import (
     WrongMediaType,
     problem_of,
 )
-from tocsin.service.push import streams
-from tocsin.service.push.streams import MEDIA_TYPE, EventStream
 from tocsin.service.routing import JSON, Principal, Routes, json_response, service_of
+from tocsin.service.streams import MEDIA_TYPE, EventStream
 
 if TYPE_CHECKING:
     from tocsin.service.service import Service

@@ -177,7 +177,7 @@ async def view(
 @routes.on("GET", "/v1/schema/dtd/{kind}", "The DTD of one of the thesis's XML requests", media={_DTD: {}})
 async def document_type(request: Request, kind: Annotated[str, Meta(max_length=40)]) -> Response:
     """Return the DTD as the schema stands; by the kind's name (ADD_EVENT) or its file's (add_event.dtd)."""
-    from tocsin.xml.dtd import DTD_FILES, dtd
+    from tocsin.xml.requests import DTD_FILES, dtd
 
     kinds = {file: name for name, file in DTD_FILES.items()} | {name: name for name in DTD_FILES}
     if kind not in kinds:

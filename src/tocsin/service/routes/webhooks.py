@@ -24,9 +24,9 @@ from tocsin.documents.events import (
     WebhookList,
     WebhookView,
 )
+from tocsin.service.addresses import check_reachable
+from tocsin.service.courier import new_secret
 from tocsin.service.problems import BadRequest, Conflict, NotFound
-from tocsin.service.push.addresses import check_reachable
-from tocsin.service.push.courier import new_secret
 from tocsin.service.routes.events import Limit
 from tocsin.service.routing import Principal, Routes, json_response, service_of
 from tocsin.service.service import Service

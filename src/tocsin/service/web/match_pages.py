@@ -20,7 +20,7 @@ from tocsin.broker.admission import read_stored
 from tocsin.errors import EventRejected, TocsinError
 from tocsin.language import bind, evaluate, explain
 from tocsin.language.explain import HIDDEN_RULE, Explanation, plain_values
-from tocsin.operators.calls import StoredCalls
+from tocsin.operators.operator import StoredCalls
 from tocsin.service.drafts import LogStretch
 from tocsin.service.routes import events
 from tocsin.service.routes import webhooks as hooks

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from tocsin.errors import LanguageError, TocsinError
 from tocsin.language.documents import decode
-from tocsin.operators.calls import is_usable
+from tocsin.operators.operator import is_usable
 from tocsin.schema import Schema
 from tocsin.service import drafts
 from tocsin.service.routes import subscriptions

@@ -57,8 +57,8 @@ from tocsin.broker import Broker, deliveries
 from tocsin.documents.events import DeliveryRule, Notification
 from tocsin.errors import CursorExpired, TocsinError
 from tocsin.operators.foreign import Breakers
+from tocsin.service.addresses import UnsafeAddress, VettedNetwork, check_url
 from tocsin.service.edge import Metrics
-from tocsin.service.push.addresses import UnsafeAddress, VettedNetwork, check_url
 from tocsin.service.settings import ServiceSettings
 from tocsin.store import Transaction, accounts, events, webhooks
 from tocsin.store.events import NewDeadLetter

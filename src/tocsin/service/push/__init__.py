@@ -1,1 +1,0 @@
-"""Live push: who waits for what (streams.py), SSE and WebSockets (streams.py), webhooks (courier.py)."""
