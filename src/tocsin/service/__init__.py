@@ -2,7 +2,7 @@
 
 app.py        puts it together         settings.py   what the operator says      service.py   what handlers share
 edge.py       around every request     routing.py    who asks, and what it takes identities.py who they are
-routes/       a module a resource      push/         SSE, WebSockets, webhooks   problems.py  errors as problem+json
+routes/       a module a resource      streams.py    SSE and WebSockets          courier.py   webhooks
 """
 
 from tocsin import plugins
