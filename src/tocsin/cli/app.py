@@ -20,7 +20,6 @@ from typer.core import TyperGroup
 import tocsin
 from tocsin import plugins
 from tocsin.cli import db, doctor, mapping, match, operators, pipeline, remote, rules, schema, serve
-from tocsin.errors import NotSupported
 
 # Name -> the distribution that has it, and what it is.
 KNOWN = {
@@ -114,12 +113,6 @@ app.command("capacity")(doctor.capacity)
 app.command("doctor")(doctor.doctor)
 app.command("warm")(doctor.warm)
 add_plugin_commands(app)
-
-
-@app.command("symmetric", hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def symmetric() -> None:
-    """Offers are events with rules: `tocsin match` and `tocsin explain` take them, and subscriptions with properties."""
-    raise NotSupported("offers are events with rules: use tocsin match, or tocsin explain (docs/offers.md)")
 
 
 @app.command()

@@ -200,7 +200,7 @@ class DueDeliveries:
                 if (apart := spacing_us(rule)) and not rule.is_digest:
                     self._slots[one.subscription] = due + apart
                 rows.append(NewDelivery(*_position(one), one.subscription, due))
-            webhooks.add_deliveries_at(turn, hook.id, rows)
+            webhooks.add_deliveries(turn, hook.id, rows)
             webhooks.move(turn, hook.id, _position(found[-1]))
 
     @staticmethod

@@ -227,14 +227,8 @@ def end_paused(transaction: Transaction) -> None:
     transaction.connection.execute(update(leases).where(over).values(deleted_by="lease"))
 
 
-def find_subscription(connection: Connection, id: int) -> StoredSubscription | None:
-    """Return the subscription of that id, whether live or over, as long as it is kept."""
-    found = find_subscriptions(connection, [id])
-    return found[0] if found else None
-
-
 def find_subscriptions(connection: Connection, ids: Sequence[int]) -> list[StoredSubscription]:
-    """Return those of these subscriptions that are kept, ordered by id."""
+    """Return those of these subscriptions that are kept, whether live or over, ordered by id."""
     found: list[StoredSubscription] = []
     for start in range(0, len(ids), _AT_A_TIME):
         chosen = _WHOLE.where(subscriptions.c.id.in_(ids[start : start + _AT_A_TIME]))

@@ -176,14 +176,14 @@ async def view(
 
 @routes.on("GET", "/v1/schema/dtd/{kind}", "The DTD of one of the thesis's XML requests", media={_DTD: {}})
 async def document_type(request: Request, kind: Annotated[str, Meta(max_length=40)]) -> Response:
-    """Return the DTD as the schema stands; by the kind's name (ADD_EVENT) or its file's (add_event.dtd)."""
-    from tocsin.xml.requests import DTD_FILES, dtd
+    """Return the DTD as the schema stands; by the kind's name (ADD_EVENT) or its file's (add_event.dtd, reply.dtd)."""
+    from tocsin.xml.replies import dtd_file
+    from tocsin.xml.requests import DTD_FILES
 
-    kinds = {file: name for name, file in DTD_FILES.items()} | {name: name for name in DTD_FILES}
-    if kind not in kinds:
+    found = dtd_file(kind, await asyncio.to_thread(lambda: service_of(request).broker.schema))
+    if found is None:
         raise NotFound(f"there is no such kind of request; there are {', '.join(DTD_FILES)}")
-    found = await asyncio.to_thread(lambda: service_of(request).broker.schema)
-    return Response(dtd(found, kinds[kind]), media_type=_DTD)
+    return Response(found, media_type=_DTD)
 
 
 @routes.on(
