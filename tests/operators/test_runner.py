@@ -13,8 +13,7 @@ from tests.broker.waiting import wait_until
 from tocsin.matching.matcher import Matcher
 from tocsin.operators.foreign import FAILURES
 from tocsin.operators.operator import CallPattern, Slot, operator
-from tocsin.operators.registry import Registry
-from tocsin.operators.runner import CallResult, Runner
+from tocsin.operators.registry import CallResult, Registry, Runner
 from tocsin.schema import Event
 from tocsin.schema.examples import load_example
 

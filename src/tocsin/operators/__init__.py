@@ -2,7 +2,7 @@
 
 operators   operator.py (the decorator), registry.py, operator.py (checks when a subscription is made), builtin/
 matching    questions.py (what conjunctions ask, and whether they get it)
-calls       operator.py (which are one evaluation), runner.py (time-outs, threads, processes, failures)
+calls       operator.py (which are one evaluation), registry.py (time-outs, threads, processes, failures)
 problem     problem.py (what one event leaves to be decided, and the Schedule that decides it)
 schedules   schedules/ (our own; the papers' and their comparison are in tocsin-lab)
 

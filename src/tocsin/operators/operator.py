@@ -7,12 +7,12 @@
 A function takes the event and the inputs, and returns whether the predicate holds; with outputs, it returns their
 values: one value or row, several in a list, or None for none. An input annotated `str | Open` may be given as a
 variable too: the function then gets OPEN, and returns rows that begin with its value. registry.py holds operators,
-runner.py calls them.
+registry.py calls them.
 
 Calls: an operator with its arguments, and when two of them are one evaluation (Liu et al., section 3).
 
 Two calls unify where they agree but for the names of their variables: p(?x, ?y) is p(?a, ?b), but not p(?x, ?x). A
-CallPattern is what unified calls have in common. From the values that an operator returned (runner.py), it picks the
+CallPattern is what unified calls have in common. From the values that an operator returned (registry.py), it picks the
 solutions: rows in which repeated variables are equal, and outputs given as constants have that value.
 
 Binding calls: each argument checked against the operator's declaration, when the subscription is made.

@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.operators.operator import CallPattern, Row
-from tocsin.operators.runner import CallResult, Runner
+from tocsin.operators.registry import CallResult, Runner
 from tocsin.schema import Event
 
 Int32s = npt.NDArray[np.int32]

@@ -45,8 +45,7 @@ from tocsin.operators.problem import (
     Steps,
     Workload,
 )
-from tocsin.operators.registry import Registry
-from tocsin.operators.runner import CallResult, Runner
+from tocsin.operators.registry import CallResult, Registry, Runner
 from tocsin.schema import Domain, Event, Schema, Value, ViewAttribute
 
 T = TypeVar("T", bound=np.generic)

@@ -46,7 +46,7 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from tocsin.operators.runner import Runner
+from tocsin.operators.registry import Runner
 from tocsin.service.problems import (
     BadRequest,
     Misdirected,
