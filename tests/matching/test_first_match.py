@@ -11,6 +11,7 @@ from tocsin.errors import BindError, DuplicateSubscription, UnknownSubscription
 from tocsin.index.subscription_index import Lifetime
 from tocsin.language import bind
 from tocsin.matching import matcher as module
+from tocsin.matching.engine import Match
 
 EVENT = {"brand": "mini", "price": 1100}
 
@@ -33,6 +34,8 @@ def test_the_first_matches_need_no_kernels(young: Matcher) -> None:
     assert young.match(EVENT) == ["ann"]
     assert young.match('{"price": 1}') == ["bob"]
     assert young.match_batch([EVENT, {"price": 900}]) == [["ann"], ["bob"]]
+    assert young.find(EVENT) == ([Match("ann")], [])
+    assert young.find_batch([EVENT]) == [([Match("ann")], [])]
     assert young.match_frame([EVENT]) == [{**EVENT, "subscription": "ann"}]
     assert not young.explain("bob", EVENT).matched
     assert len(young) == 2
@@ -57,7 +60,7 @@ def test_ids_are_taken_once_and_let_go(young: Matcher) -> None:
 
 
 def test_what_is_no_text_and_no_tree_is_refused_in_words(young: Matcher) -> None:
-    with pytest.raises(BindError, match="a subscription is a text, such as .*, or a tree, and not int"):
+    with pytest.raises(BindError, match=r"a subscription is a text, such as .*, or a tree, and not int"):
         young.subscribe("cid", 3)  # type: ignore[arg-type]
 
 

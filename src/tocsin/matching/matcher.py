@@ -286,6 +286,9 @@ class Matcher(Engine, Shown):
         inquiry: Inquiry | None = None,
     ) -> tuple[list[Match], list[Failure]]:
         """Return the matches of an event, with the values of variables and what is computed; and what failed."""
+        plain = seq is None and arrival is None and inquiry is None
+        if plain and (definition := self._definition(1)) is not None:
+            return definition.find(self.admit(event))
         inquiry = Inquiry() if inquiry is None else inquiry
         ids = self.match_array(event, seq=seq, arrival=arrival, inquiry=inquiry).tolist()
         return inquiry.matches(0, ids), inquiry.failed(0, set(ids))
@@ -353,8 +356,11 @@ class Matcher(Engine, Shown):
 
     def find_batch(self, events: Sequence[RawEvent]) -> list[tuple[list[Match], list[Failure]]]:
         """Return the matches of each event, with the values of variables and what is computed; and what failed."""
+        admitted = [self.admit(event) for event in events]
+        if (definition := self._definition(len(admitted))) is not None:
+            return definition.find_batch(admitted)
         inquiry = Inquiry()
-        parts = self.match_source(EventObjects([self.admit(event) for event in events]), inquiry=inquiry)
+        parts = self.match_source(EventObjects(admitted), inquiry=inquiry)
         listed = [ids for part in parts for ids in part.lists()]
         return [(inquiry.matches(at, ids), inquiry.failed(at, set(ids))) for at, ids in enumerate(listed)]
 
