@@ -84,6 +84,17 @@ def test_the_index_answers_the_same_once_there_is_much_to_decide(
     assert sorted(young.match({**EVENT, "event_type": "car"})) == ["ann", "cid"]
 
 
+def test_few_lines_need_no_kernels_and_what_is_wrong_with_lines_is_told_as_always(young: Matcher) -> None:
+    lines = [b'{"id": 1, "text": "price > 1000"}', b"", b'{"id": 2, "text": "price >"}', b"no"]
+    bad = young.load(lines)
+    assert [(one.line, one.id) for one in bad] == [(3, 2), (4, None)]
+    assert young.match(EVENT) == ["ann", 1]
+    assert not has_index(young)
+    with pytest.raises(DuplicateSubscription):
+        young.load([b'{"id": 3, "text": "price > 1000"}', b'{"id": "ann", "text": "price > 1000"}'])
+    assert len(young) == 3
+
+
 def test_many_subscriptions_go_to_the_index_at_once(young: Matcher, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_YOUNG", 2)
     young.subscribe("cid", "price > 1000")

@@ -20,6 +20,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -29,12 +30,12 @@ from tocsin.compile.bulk import load_bulk
 from tocsin.compile.ids import id_at
 from tocsin.compile.normalise import normalise
 from tocsin.compile.table import ConjunctionTable
-from tocsin.errors import EventRejected, UnknownSubscription, Violation
+from tocsin.errors import DuplicateSubscription, EventRejected, TooLarge, UnknownSubscription, Violation
 from tocsin.index.build import Lifetimes
 from tocsin.index.encode import EventColumns, EventObjects, EventSource, source_of
 from tocsin.index.subscription_index import ALWAYS, IndexStats, Lifetime, SubscriptionIndex
 from tocsin.language import BoundSubscription, Explanation, Subscription, explain, parse
-from tocsin.language.documents import BadLine
+from tocsin.language.documents import BadLine, read_lines
 from tocsin.language.formula import Operators
 from tocsin.language.offer import is_offer
 from tocsin.matching.columnar.matches import Matches, TierIds
@@ -210,9 +211,32 @@ class Matcher(Engine, Shown):
 
     def load(self, lines: Iterable[bytes | str], *, operators: Operators | None = None) -> list[BadLine]:
         """Hold the subscriptions of these lines by the bulk path; return the bad lines."""
+        if self._young is not None and operators is None:
+            rest = iter(lines)
+            few = list(islice(rest, MOST_YOUNG + 1))
+            if (bad := self._load_few(few)) is not None:
+                return bad
+            lines = chain(few, rest)
         loaded = load_bulk(lines, self.schema, operators or self.operators)
         self.load_table(loaded.table)
         return loaded.errors
+
+    def _load_few(self, lines: Sequence[bytes | str]) -> list[BadLine] | None:
+        """Hold the subscriptions of these lines without the index; return the bad lines, or None: they are for the bulk path."""
+        with self._growing:
+            if self._young is None or len(self._young) + len(lines) > MOST_YOUNG:
+                return None
+            read = list(read_lines(lines, self.schema, self.operators))
+            good = [one for one in read if not isinstance(one, BadLine)]
+            try:
+                young = self._young.snapshot()
+                for id, subscription in good:
+                    normalise(subscription)
+                    young.add(id, subscription)
+            except (TooLarge, DuplicateSubscription):
+                return None
+            young.work, self._young = self._young.work, young
+            return [one for one in read if isinstance(one, BadLine)]
 
     def load_table(self, table: ConjunctionTable, lifetimes: Lifetimes | None = None) -> None:
         """Hold the subscriptions of a compiled table."""
