@@ -19,11 +19,11 @@ from tests.clocks import ManualClock
 from tests.databases import new_database
 from tocsin.errors import ClockJumped, CursorExpired, NeedsUpgrade, StoreError, StoreFailed, WeakDurability
 from tocsin.schema.files import dumps
-from tocsin.store import Store, credentials, database, deliveries, events
+from tocsin.store import Store, accounts, database, events, webhooks
 from tocsin.store.backup import backup, restore
-from tocsin.store.check import check
 from tocsin.store.database import upgrade, upgrade_engine
 from tocsin.store.notifications import StoredMatches, record_matches
+from tocsin.store.seals import check
 from tocsin.store.tables import HEAD, leases, meta, metadata, notifications, subscriptions
 from tocsin.store.tables import events as event_log
 
@@ -190,15 +190,15 @@ def test_upgrade_of_the_version_before_keeps_tokens_and_deliveries_that_wait_in_
     assert upgrade(place) == ("0004", HEAD)
     with open_broker(place, schema=None, accept_clock=True) as broker, broker.store.read() as connection:
         assert check(broker.store) == []
-        found = [(one.webhook, one.lane, one.next_us) for one in deliveries.due_lanes(connection, 10, 9)]
+        found = [(one.webhook, one.lane, one.next_us) for one in webhooks.due_lanes(connection, 10, 9)]
         assert found == [(1, 2, 7)]
-        assert [one.seq for one in deliveries.due_in(connection, deliveries.Lane(1, 2, 7), 10, 9)] == [3, 4]
-        kept = credentials.find_credential(connection, "token", bytes(32), 10)
+        assert [one.seq for one in webhooks.due_in(connection, webhooks.Lane(1, 2, 7), 10, 9)] == [3, 4]
+        kept = accounts.find_credential(connection, "token", bytes(32), 10)
         assert kept is not None
         assert (kept.id, kept.name, kept.parent, kept.scopes) == (7, "program", None, None)
-        assert credentials.list_credentials(connection, 1, "session") == []  # by what it was got is not known
+        assert accounts.list_credentials(connection, 1, "session") == []  # by what it was got is not known
     with open_broker(place, schema=None, accept_clock=True) as broker, broker.store.write() as turn:
-        assert credentials.add_credential(turn, 1, "token", bytes(range(32))).id == 8
+        assert accounts.add_credential(turn, 1, "token", bytes(range(32))).id == 8
 
 
 SIXTH_VERSION = (

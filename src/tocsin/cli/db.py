@@ -52,7 +52,7 @@ def check(
 ) -> None:
     """Check everything that should hold in a store. Exit code 1: something does not."""
     from tocsin.store import Store
-    from tocsin.store.check import check as run
+    from tocsin.store.seals import check as run
 
     _exists(store)
     opened = Store.open(store)
