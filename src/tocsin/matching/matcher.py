@@ -186,6 +186,11 @@ class Matcher(Engine, Shown):
                 self._young = None
         return self._index
 
+    @index.setter
+    def index(self, index: SubscriptionIndex) -> None:
+        with self._growing:
+            self._index, self._young = index, None
+
     def _definition(self, events: int) -> NaiveMatcher | None:
         """Return the engine that asks the definition where it is to answer for so many events; None: the index is."""
         young = self._young
