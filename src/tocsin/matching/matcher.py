@@ -179,7 +179,7 @@ class Matcher(Engine, Shown):
             if self._young is not None:
                 if len(self._young) and not (
                     sys.stderr.isatty() or "ipykernel" in sys.modules
-                ):  # there jit.py shows it
+                ):  # there index/jit.py shows it
                     log.warning(_COMPILING)
                 for id, subscription in self._young.held():
                     self._index.add(id, normalise(subscription))
