@@ -199,7 +199,8 @@ def numeric_type(domain: Domain) -> str:
 
 _WIDTH = {"int": 0, "decimal": 1, "float": 2}
 _UNORDERED_TEXT = TextDomain(name="text", operators=frozenset({"=", "!="}))
-_SAID = {"text": "text", "boolean": "true or false", "time": "a time", "point": "a point", "object": "an object"}
+_SAID = {"text": "text", "boolean": "true or false", "time": "a time", "point": "a point", "object": "an object",
+         "dynamic": "of no declared type"}  # fmt: skip
 
 
 def domain_of_literal(value: Literal) -> Domain:

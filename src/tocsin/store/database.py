@@ -5,7 +5,7 @@ PostgreSQL must have fsync, full_page_writes and synchronous_commit on. Anything
 on another machine is connected to by TLS, unless its address says sslmode=disable.
 Transactions are begun by store.py, which is this module's only user apart from backup.py.
 
-Upgrading: making the tables, or bringing them to this code's version, by the migrations in migrations/.
+Upgrading: making the tables, or bringing them to this code's version, by the migrations in migrations/; and back again.
 
 A store without tables is made by whoever opens it; an older one is upgraded only on request (`tocsin db upgrade`), so
 that a rolling restart does not pull the tables from under the processes that still run.
@@ -27,7 +27,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, text
@@ -38,6 +38,9 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from tocsin import plugins
 from tocsin.errors import NeedsUpgrade, StoreDamaged, StoreError, StoreFailed, WeakDurability
 from tocsin.store.tables import HEAD
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 DIGESTS = "backup_digests"
 
@@ -102,6 +105,7 @@ def _digest(connection: sqlite3.Connection, table: str) -> tuple[int, bytes]:
 # --- Databases --------------------------------------------------------------------------------------------------------
 
 
+EARLIEST = 6  # the version that a store can be taken back to with all that is in it
 BUSY_SECONDS = 30
 WRITE = "tocsin_write"  # execution option: this transaction will write
 SQLITE_DURABILITY = {"journal_mode": "wal", "synchronous": 2}  # 2 is FULL
@@ -279,17 +283,45 @@ def upgrade(place: str | Path) -> tuple[str | None, str]:
 def upgrade_engine(engine: Engine, version: str = HEAD) -> tuple[str | None, str]:
     """Upgrade in one transaction: a crash in the middle leaves the tables as they were."""
     from alembic import command
+
+    with _migrating(engine) as (config, before):
+        command.upgrade(config, version)
+    return before, version
+
+
+def downgrade(place: str | Path, version: str) -> tuple[str, str]:
+    """Take the store's tables back to an earlier version, with all that it can hold; return the versions before and after.
+
+    In one transaction, as an upgrade. Raises StoreError where the version is not one that can be gone back to.
+    """
+    from alembic import command
+
+    engine = connect(place)
+    try:
+        with failures(), _migrating(engine) as (config, before):
+            if version not in [f"{number:04}" for number in range(EARLIEST, int(before or 0) + 1)]:
+                raise StoreError(
+                    f"the store's version is {before or 'none'}, and it can go back to {EARLIEST:04} at the earliest; "
+                    "for an older one, restore the backup of before the upgrade"
+                )
+            command.downgrade(config, version)
+    finally:
+        engine.dispose()
+    return before or "", version
+
+
+@contextmanager
+def _migrating(engine: Engine) -> Iterator[tuple[Config, str | None]]:
+    """Yield what alembic works by, within one transaction, and the version before."""
     from alembic.config import Config
 
     with engine.connect().execution_options(**{WRITE: True}) as connection, connection.begin():
         take_turns(connection)
-        before = current_version(connection)
         config = Config()
         config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
         config.set_main_option("path_separator", "os")
         config.attributes["connection"] = connection
-        command.upgrade(config, version)
-        return before, version
+        yield config, current_version(connection)
 
 
 def take_turns(connection: Connection) -> None:
