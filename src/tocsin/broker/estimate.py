@@ -25,7 +25,7 @@ from tocsin.language import Subscription
 from tocsin.matching.matcher import Matcher
 from tocsin.offers.programs import Programs
 from tocsin.operators.registry import Registry
-from tocsin.schema import Event, Schema
+from tocsin.schema import Event, Schema, arrived
 from tocsin.store import Store, schema_history
 from tocsin.store.events import StoredEvent, read_events
 from tocsin.store.offers import documents_between
@@ -118,15 +118,18 @@ class EventSample:
         self.through_seq = stored.seq
         self.first_us = stored.arrival_us if self.first_us is None else self.first_us
         self.last_us = stored.arrival_us
-        self.add(None, stored.body, offer)
+        self.add(None, stored.body, offer, stored.arrival_us)
 
-    def add(self, event: Event | None, body: bytes = b"", offer: bytes | None = None) -> None:
+    def add(
+        self, event: Event | None, body: bytes = b"", offer: bytes | None = None, arrival_us: int | None = None
+    ) -> None:
         """Take in an event, given as it is or as the store has it; it is read only if it is chosen."""
         self.seen += 1
         at = len(self.events) if len(self.events) < self.size else self._random.randrange(self.seen)
         if at >= self.size:
             return
         chosen = event if event is not None else admit_stored(self.schema, body, offer, self.offers)
+        chosen = chosen if arrival_us is None else arrived(chosen, arrival_us)
         if at == len(self.events):
             self.events.append(chosen)
         else:

@@ -38,7 +38,7 @@ from tocsin.offers.programs import ProgramMemo, Programs
 from tocsin.offers.scan import OfferBook
 from tocsin.operators.calls import StoredCalls
 from tocsin.operators.problem import EventEvaluation
-from tocsin.schema import Event, Schema, Value
+from tocsin.schema import Event, Schema, Value, arrived
 from tocsin.schema.readings import joined_values
 from tocsin.store import accounts, events, notifications, offers, replacements, subscriptions
 from tocsin.store.dead_letters import DeadLetter, read_dead_letters
@@ -122,7 +122,7 @@ def explain_notification(core: Core, owner: str, seq: int, subscription: int) ->
         raise UnknownNotification(seq, subscription)
     values = told.get((seq, kept.id), offers.NOTHING_BESIDE).values
     found, computed = _as_told(core, event.body, None if offer is None else offer.document, values)
-    return replace(_explain_stored(core, kept, found), computed=computed)
+    return replace(_explain_stored(core, kept, arrived(found, event.arrival_us)), computed=computed)
 
 
 def _explain_stored(core: Core, kept: StoredSubscription, event: Event) -> Explanation:

@@ -150,9 +150,9 @@ class LiveMatcher:
 
     # --- matching -----------------------------------------------------------------------------------------------------
 
-    def find(self, events: Sequence[Event], inquiry: Inquiry) -> tuple[Longs, Longs]:
+    def find(self, events: Sequence[Event], inquiry: Inquiry, arrival: Longs) -> tuple[Longs, Longs]:
         """Return (position of the event, id of the subscription) of every match, each once, in any order."""
-        return self.matcher.find_all(events, inquiry)
+        return self.matcher.find_all(events, inquiry, arrival)
 
     def prefetch(
         self, events: Sequence[Event], known: Sequence[EventEvaluation | None], memo: ProgramMemo
