@@ -42,7 +42,7 @@ def test_each_event_is_asked_about_its_own_arrival_in_every_way() -> None:
     arrivals = np.array([ARRIVAL, ARRIVAL, ARRIVAL + 72 * HOUR], np.int64)
     wanted = [{text}, {"id = 2 and hour(now(), 'Asia/Tokyo') = 19"}, set(matcher.match(LATE, arrival=arrivals[2]))]
     assert wanted[2] == {text, "id = 2 and hour(now(), 'Asia/Tokyo') = 19"}
-    batch = events_to_arrow(SCHEMA, events)
+    batch = events_to_arrow(events, SCHEMA)
     rows = [ids for part in matcher.match_arrow(batch, arrival=arrivals) for ids in part.lists()]
     stamped = [arrived(event, int(at)) for event, at in zip(events, arrivals, strict=True)]
     singly = [matcher.match(event, arrival=int(at)) for event, at in zip(events, arrivals, strict=True)]
