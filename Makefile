@@ -19,7 +19,7 @@ serve: venv java17 ## the same, until Ctrl-C
 	@$(BIN)/tocsin demo --serve --rate 50 $(ARGS)
 
 test: venv ## run the tests
-	@$(BIN)/python -m pytest -n auto --maxprocesses $(JOBS) --dist worksteal $(ARGS)
+	@PYTHONHASHSEED=$${PYTHONHASHSEED:-0} $(BIN)/python -m pytest -n auto --maxprocesses $(JOBS) --dist worksteal $(ARGS)
 
 pages: venv ## walk the pages in a real browser (3 minutes; Debian: apt install chromium)
 	@TOCSIN_SLOW=1 $(BIN)/python -m pytest -m slow tests/service/web $(ARGS)

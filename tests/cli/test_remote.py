@@ -69,6 +69,14 @@ def test_publish_reads_standard_input_and_says_what_was_bad(live: Live) -> None:
     result = run("publish", "--json", stdin='{"event_type": "car", "price": 5}\n{"event_type": "car", "price": "x"}\n')
     assert json.loads(result.stdout) == {"accepted": 1, "rejected": 1}
     assert result.exit_code == 1
+    assert "event 2: price " in result.stderr
+
+
+def test_publish_tells_the_first_reasons_and_how_many_more_there_are(live: Live) -> None:
+    good, bad = '{"event_type": "car", "price": 5}\n', '{"event_type": "car", "price": "x"}\n'
+    result = run("publish", "--batch", "4", stdin=(good + bad) * 12)
+    told = [line.partition(":")[0] for line in result.stderr.splitlines()]
+    assert told == [*(f"event {number}" for number in range(2, 22, 2)), "and 2 more"]
 
 
 def test_what_was_listened_to_is_acknowledged_unless_one_does_not_want_it(live: Live) -> None:

@@ -40,7 +40,11 @@ def test_each_event_is_asked_about_its_own_arrival_in_every_way() -> None:
     matcher = _matcher(text, "id = 2 and hour(now(), 'Asia/Tokyo') = 19")
     events = [SCHEMA.admit(raw) for raw in (SOON, LATE, LATE)]
     arrivals = np.array([ARRIVAL, ARRIVAL, ARRIVAL + 72 * HOUR], np.int64)
-    wanted = [{text}, {"id = 2 and hour(now(), 'Asia/Tokyo') = 19"}, set(matcher.match(LATE, arrival=arrivals[2]))]
+    wanted: list[set[object]] = [
+        {text},
+        {"id = 2 and hour(now(), 'Asia/Tokyo') = 19"},
+        set(matcher.match(LATE, arrival=arrivals[2])),
+    ]
     assert wanted[2] == {text, "id = 2 and hour(now(), 'Asia/Tokyo') = 19"}
     batch = events_to_arrow(events, SCHEMA)
     rows = [ids for part in matcher.match_arrow(batch, arrival=arrivals) for ids in part.lists()]

@@ -14,8 +14,8 @@ from tocsin.broker.expressions import bind_stored
 from tocsin.errors import TocsinError
 from tocsin.language import evaluate
 from tocsin.store import notifications, subscriptions
-from tocsin.store.check import check
 from tocsin.store.events import read_events
+from tocsin.store.seals import check
 
 Lines = list[list[Any]]
 

@@ -33,6 +33,15 @@ def random_interval(random: Random, span: int) -> Interval:
     return random.choice([(low, high), (low, low), (LOWEST, high), (low, HIGHEST)])
 
 
+def test_an_interval_with_two_values_of_an_event_is_found_once_beside_a_column_without_any() -> None:
+    forest = IbsForest()
+    forest.insert(1, 0, 10, 20)
+    two_values_and_a_text_without_words = CodedEvent(
+        np.array([0, 2, 2], np.int32), np.array([12, 15]), np.array([True, True])
+    )
+    assert forest.of_event(two_values_and_a_text_without_words).tolist() == [1]
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_random_intervals_come_and_go(seed: int) -> None:
     random = Random(seed)

@@ -5,8 +5,8 @@ What the broker returns is in tocsin.documents; the names that are used most are
 
 from tocsin.broker.async_broker import AsyncBroker
 from tocsin.broker.broker import Broker
+from tocsin.broker.core import BrokerSettings
 from tocsin.broker.inquiries import DryRun, Reached
-from tocsin.broker.settings import BrokerSettings
 from tocsin.documents.events import DeadLetterView, Notification, NotificationPage, PublishReceipt
 from tocsin.documents.subscriptions import EndReceipt, LeaseNotice, SubscriptionReceipt, SubscriptionView
 

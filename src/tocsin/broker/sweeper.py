@@ -10,11 +10,10 @@ import threading
 from collections.abc import Callable
 
 from tocsin.broker.core import Core
-from tocsin.broker.cursors import instant
 from tocsin.documents.subscriptions import LeaseNotice
 from tocsin.errors import TocsinError
-from tocsin.store import retention, seals, subscriptions
-from tocsin.store.transaction import SECOND, reach
+from tocsin.store import progress, seals, subscriptions
+from tocsin.store.store import SECOND, instant, reach
 
 log = logging.getLogger("tocsin.broker")
 NoticeCallback = Callable[[LeaseNotice], object]
@@ -110,9 +109,9 @@ class Sweeper:
     def _claim(self, notices: list[LeaseNotice]) -> list[LeaseNotice]:
         """Store that notice is given, before it is: no restart repeats it, and of several processes one gives it."""
         with self._core.store.write() as transaction:
-            given = retention.noticed(transaction.connection, [notice.subscription for notice in notices])
+            given = progress.noticed(transaction.connection, [notice.subscription for notice in notices])
             new = [notice for notice in notices if given.get(notice.subscription) != notice.generation]
-            retention.add_notices(transaction, [(notice.subscription, notice.generation) for notice in new])
+            progress.add_notices(transaction, [(notice.subscription, notice.generation) for notice in new])
         return new
 
     def leases_ending(self, now_us: int, owner: int | None) -> list[LeaseNotice]:
@@ -133,7 +132,7 @@ class Sweeper:
         while more and not self._stop.is_set():
             with self._core.commit() as commit:
                 subscriptions.end_paused(commit.transaction)
-                more = retention.retain(commit.transaction, keep_from)
+                more = progress.retain(commit.transaction, keep_from)
             self._core.forget()
 
 

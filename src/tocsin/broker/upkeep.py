@@ -24,8 +24,7 @@ from sqlalchemy import Connection, select
 from tocsin.broker.admission import admit_stored
 from tocsin.broker.broker import Broker
 from tocsin.broker.expressions import bind_stored
-from tocsin.broker.live_index import folder_of
-from tocsin.broker.live_matcher import LiveFolder
+from tocsin.broker.live_index import LiveFolder, folder_of
 from tocsin.compile.ids import kept_ids
 from tocsin.errors import FileError, StoreDamaged, StoreError, TocsinError
 from tocsin.index.check import check_segment
@@ -35,12 +34,11 @@ from tocsin.operators.calls import StoredCalls
 from tocsin.operators.registry import Registry
 from tocsin.schema import Schema, arrived
 from tocsin.store import Store, schema_history, tables
-from tocsin.store.events import StoredEvent, find_events
+from tocsin.store.events import StoredEvent, documents_between, find_events
 from tocsin.store.notifications import all_blocks
-from tocsin.store.offers import documents_between
+from tocsin.store.store import read_meta
 from tocsin.store.subscriptions import leases_since
 from tocsin.store.tables import leases, subscriptions
-from tocsin.store.transaction import read_meta
 
 
 def build_index(place: str | Path, folder: str | Path | None = None) -> dict[str, Any]:

@@ -5,6 +5,7 @@ A finding is good, missing (something that not everybody needs) or bad; what is 
 
 from __future__ import annotations
 
+import http.client
 import os
 import platform
 import socket
@@ -12,9 +13,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import msgspec
 import typer
 
 import tocsin
@@ -155,6 +158,16 @@ def _store(place: str | None) -> Iterator[Diagnosis]:
         yield Diagnosis("store", "bad", str(error))
 
 
+def _status_at(port: int) -> str | None:
+    """Return what a service of Tocsin on this port says of itself; None where something else answers, or nothing."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+    with suppress(OSError, http.client.HTTPException, msgspec.MsgspecError), closing(connection):
+        connection.request("GET", "/readyz")
+        said = msgspec.json.decode(connection.getresponse().read(10_000), type=dict[str, Any])
+        return str(said["status"]) if {"status", "matched_through", "kernels"} <= said.keys() else None
+    return None
+
+
 def _service(port: int) -> Iterator[Diagnosis]:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -163,7 +176,10 @@ def _service(port: int) -> Iterator[Diagnosis]:
             yield Diagnosis("port", "good", f"{port} is free")
         except OSError as error:
             remedy = "choose another with --port, or stop what listens there"
-            yield Diagnosis("port", "bad", f"{port}: {error.strerror}", remedy)
+            if (status := _status_at(port)) is None:
+                yield Diagnosis("port", "bad", f"{port}: {error.strerror}", remedy)
+            else:
+                yield Diagnosis("port", "good", f"{port}: a service of Tocsin answers there, {status}")
     if plugins.is_there("starlette"):
         from tocsin.service.settings import read_settings
 

@@ -82,6 +82,10 @@ def bind(
     """
     if isinstance(subscription, str):
         text, subscription = subscription, parse(subscription)
+    if not isinstance(subscription, Subscription):
+        raise BindError(
+            f'a subscription is a text, such as "price < 10", or a tree, and not {type(subscription).__name__}'
+        )
     with _shown_in(text):
         check_size(subscription)
         return _bound(subscription, schema, operators)
@@ -185,6 +189,8 @@ class _Binding:
         if entry.domain.kind != "object":
             arrays = [name for name, each in self.scope.attributes.items() if each.domain.kind == "object"]
             hint = did_you_mean(nearest(node.array, arrays)) or (f"; there are: {', '.join(arrays)}" if arrays else "")
+            if entry.domain.kind == "dynamic":
+                hint = ": declare it in a schema, which Schema.infer makes of sample events"
             message = f"{node.quantifier} asks about an array of objects; {node.array} is {said(entry.domain)}{hint}"
             raise BindError(message, span=node.array_span or node.span)
         scope = replace(self.scope, operators=None, variables=self.variables, arrays=(entry.name, *self.scope.arrays))

@@ -219,7 +219,7 @@ _WIDTH = {"int": 0, "decimal": 1, "float": 2}
 _UNORDERED_TEXT = TextDomain(name="text", operators=frozenset({"=", "!="}))
 _SAID = {
     "text": "text", "boolean": "true or false", "time": "a time", "point": "a point", "object": "an object",
-    "duration": "a duration",
+    "duration": "a duration", "dynamic": "of no declared type",
 }  # fmt: skip
 
 

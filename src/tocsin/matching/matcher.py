@@ -5,6 +5,9 @@ always: candidates by the index, then deciders. Events are coded once per tier (
 kernels (columnar/); what their rows leave open is decided by deciders.py, cheapest first. The answer is that of
 language/semantics.py. docs/engine.md explains how.
 
+The kernels are compiled once after an install, for a minute. Until then the definition itself answers for few subscriptions
+and few events, so that a first look takes no longer than any other: `index` is empty before it is asked for.
+
     matcher = Matcher(schema)    # without one, attributes have the types of what they are compared with
     matcher.subscribe("ann", "car where price < 0.8 * estimate and brand in ('mini', 'cooper')")
     matcher.match({"event_type": "car", "brand": "mini", "price": 900, "estimate": 1200})    # ['ann']
@@ -12,8 +15,12 @@ language/semantics.py. docs/engine.md explains how.
 
 from __future__ import annotations
 
+import logging
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -23,20 +30,22 @@ from tocsin.compile.bulk import load_bulk
 from tocsin.compile.ids import id_at
 from tocsin.compile.normalise import normalise
 from tocsin.compile.table import ConjunctionTable
-from tocsin.errors import EventRejected, UnknownSubscription, Violation
+from tocsin.errors import DuplicateSubscription, EventRejected, TooLarge, UnknownSubscription, Violation
 from tocsin.index.build import Lifetimes
 from tocsin.index.encode import EventColumns, EventObjects, EventSource, source_of
 from tocsin.index.subscription_index import ALWAYS, IndexStats, Lifetime, SubscriptionIndex
 from tocsin.language import BoundSubscription, Explanation, Subscription, explain, parse
-from tocsin.language.documents import BadLine
+from tocsin.language.documents import BadLine, read_lines
 from tocsin.language.formula import Operators
 from tocsin.language.offer import is_offer
 from tocsin.matching.columnar.matches import Matches, TierIds
 from tocsin.matching.columnar.near_misses import near_misses, predicate_text
+from tocsin.matching.columnar.raw_events import match_packed
 from tocsin.matching.columnar.segment_matcher import WorkCounters, visited_share
 from tocsin.matching.columnar.tier_reader import OUTPUT_IDS, TierReader, match_tiers
 from tocsin.matching.engine import Capabilities, Engine, Failure, Inquiry, Match, SubscriptionId
 from tocsin.matching.frames import decoded, match_frame
+from tocsin.matching.naive import NaiveMatcher
 from tocsin.matching.offering import OfferMatches, match_offers, needs_scan
 from tocsin.matching.recall import recalled
 from tocsin.offers.analysis import Analysis
@@ -55,10 +64,14 @@ if TYPE_CHECKING:
     from tocsin.index.key_column import CodedBatch
     from tocsin.index.subscription_index import Tier
 
+log = logging.getLogger(__name__)
 Int64s = npt.NDArray[np.int64]
 _NOTHING = np.zeros(0, np.int64)
 WORK = tuple(field.name for field in fields(WorkCounters))
 SAMPLE = 1_024  # events that the planner is shown
+_COMPILING = "compiling kernels, once after an install, which takes about a minute; tocsin warm does it ahead"
+MOST_YOUNG = 1_000  # subscriptions that the definition answers for, where there are no kernels yet
+MOST_DECIDED = 20_000  # pairs that it decides: half a second's worth
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +130,13 @@ class Matcher(Engine, Shown):
         """
         schema = schema or Schema.dynamic()
         super().__init__(schema)
-        self.index = index or SubscriptionIndex(schema)
         self.operators: Registry = operators or Registry()
         self.programs = Programs() if programs is None else programs
+        self._index = SubscriptionIndex(schema) if index is None else index
+        self._growing = threading.RLock()
+        self._young: NaiveMatcher | None = None  # holds the subscriptions as long as the index is not needed
+        if index is None and not numbered and not _kernels_kept():
+            self._young = NaiveMatcher(schema, self.operators, self.programs)
         self.asked = OperatorQuestions(schema, self.operators, schedule)
         self._analysis = Analysis(schema, self.programs, self.operators)
         self._schedule = schedule
@@ -135,16 +152,52 @@ class Matcher(Engine, Shown):
         default = self.schema.default_type
         if default is not None and self.schema.event_types[default].unknown == "dynamic":
             tree = parse(expression) if isinstance(expression, str) else expression
-            for name in tree.event_types:  # a matcher without a schema learns the types that are asked for
+            # A matcher without a schema learns the types that are asked for; what is no tree is refused by bind.
+            for name in getattr(tree, "event_types", ()):
                 if name not in self.schema.event_types:
-                    self.set_schema(self.schema.add_event_type(name, (), unknown="dynamic"))
+                    self._follow(self.schema.add_event_type(name, (), unknown="dynamic"))
         super().subscribe(id, expression)
 
     def add(self, id: SubscriptionId, subscription: BoundSubscription, lifetime: Lifetime = ALWAYS) -> None:
-        self.index.add(id, normalise(subscription), lifetime)
+        form = normalise(subscription)
+        with self._growing:
+            if self._young is None or lifetime is not ALWAYS or len(self._young) >= MOST_YOUNG:
+                self.index.add(id, form, lifetime)
+            else:
+                self._young.add(id, subscription)
 
     def remove(self, id: SubscriptionId, seq: int = 0) -> None:
-        self.index.remove(id, seq)
+        with self._growing:
+            if self._young is None or seq:
+                self.index.remove(id, seq)
+            else:
+                self._young.remove(id)
+
+    @property
+    def index(self) -> SubscriptionIndex:
+        """The index of all subscriptions: from now on it answers, and no longer the definition."""
+        with self._growing:
+            if self._young is not None:
+                if len(self._young) and not (
+                    sys.stderr.isatty() or "ipykernel" in sys.modules
+                ):  # there index/jit.py shows it
+                    log.warning(_COMPILING)
+                for id, subscription in self._young.held():
+                    self._index.add(id, normalise(subscription))
+                self._young = None
+        return self._index
+
+    @index.setter
+    def index(self, index: SubscriptionIndex) -> None:
+        with self._growing:
+            self._index, self._young = index, None
+
+    def _definition(self, events: int) -> NaiveMatcher | None:
+        """Return the engine that asks the definition where it is to answer for so many events; None: the index is."""
+        young = self._young
+        if young is None or young.work.subscriptions_checked + events * len(young) > MOST_DECIDED:
+            return None
+        return young
 
     def unsubscribe(self, id: SubscriptionId) -> None:
         """Let go of a subscription; raises UnknownSubscription."""
@@ -152,7 +205,11 @@ class Matcher(Engine, Shown):
 
     def set_schema(self, schema: Schema) -> None:
         """Go on with an extension of the schema; who added what it moves (schema/growth.py) adds it anew."""
-        self.index.set_schema(schema)
+        _ = self.index  # what is held is bound to the schema so far
+        self._follow(schema)
+
+    def _follow(self, schema: Schema) -> None:
+        self._index.set_schema(schema)
         self.schema = schema
         self.asked = self.asked.cleared(schema)
         self._analysis = Analysis(schema, self.programs, self.operators)
@@ -160,9 +217,32 @@ class Matcher(Engine, Shown):
 
     def load(self, lines: Iterable[bytes | str], *, operators: Operators | None = None) -> list[BadLine]:
         """Hold the subscriptions of these lines by the bulk path; return the bad lines."""
+        if self._young is not None and operators is None:
+            rest = iter(lines)
+            few = list(islice(rest, MOST_YOUNG + 1))
+            if (bad := self._load_few(few)) is not None:
+                return bad
+            lines = chain(few, rest)
         loaded = load_bulk(lines, self.schema, operators or self.operators)
         self.load_table(loaded.table)
         return loaded.errors
+
+    def _load_few(self, lines: Sequence[bytes | str]) -> list[BadLine] | None:
+        """Hold the subscriptions of these lines without the index; return the bad lines, or None: they are for the bulk path."""
+        with self._growing:
+            if self._young is None or len(self._young) + len(lines) > MOST_YOUNG:
+                return None
+            read = list(read_lines(lines, self.schema, self.operators))
+            good = [one for one in read if not isinstance(one, BadLine)]
+            try:
+                young = self._young.snapshot()
+                for id, subscription in good:
+                    normalise(subscription)
+                    young.add(id, subscription)
+            except (TooLarge, DuplicateSubscription):
+                return None
+            young.work, self._young = self._young.work, young
+            return [one for one in read if isinstance(one, BadLine)]
 
     def load_table(self, table: ConjunctionTable, lifetimes: Lifetimes | None = None) -> None:
         """Hold the subscriptions of a compiled table."""
@@ -179,7 +259,7 @@ class Matcher(Engine, Shown):
         return self.index.stats()
 
     def __len__(self) -> int:
-        return len(self.index)
+        return len(self._index if self._young is None else self._young)
 
     def __repr__(self) -> str:
         types = ", ".join(self.schema.event_types)
@@ -216,8 +296,14 @@ class Matcher(Engine, Shown):
 
     def match(self, event: RawEvent, *, seq: int | None = None, arrival: int | None = None) -> list[SubscriptionId]:
         """Return the ids that the event satisfies; as of a seq and an arrival time (microseconds), where given."""
-        plain = type(event) is dict and seq is None and arrival is None
-        ids = self.match_raw(event) if plain else self.match_array(event, seq=seq, arrival=arrival)  # type: ignore[arg-type]
+        as_of_now = seq is None and arrival is None
+        if as_of_now and (definition := self._definition(1)) is not None:
+            return definition.match(self.admit(event))
+        ids = (
+            self.match_raw(event)
+            if as_of_now and type(event) is dict
+            else self.match_array(event, seq=seq, arrival=arrival)
+        )
         found: list[SubscriptionId] = ids.tolist()
         return found
 
@@ -230,6 +316,9 @@ class Matcher(Engine, Shown):
         inquiry: Inquiry | None = None,
     ) -> tuple[list[Match], list[Failure]]:
         """Return the matches of an event, with the values of variables and what is computed; and what failed."""
+        plain = seq is None and arrival is None and inquiry is None
+        if plain and (definition := self._definition(1)) is not None:
+            return definition.find(self.admit(event))
         inquiry = Inquiry() if inquiry is None else inquiry
         ids = self.match_array(event, seq=seq, arrival=arrival, inquiry=inquiry).tolist()
         return inquiry.matches(0, ids), inquiry.failed(0, set(ids))
@@ -291,13 +380,18 @@ class Matcher(Engine, Shown):
         Each id becomes a Python object, which takes some 30 ns: many times what finding it takes. Where an event has
         thousands of matches, `match_source`, `match_arrow` and `match_frame` have them as arrays, and make nothing else.
         """
-        source = EventObjects([self.admit(event) for event in events])
-        return [ids for part in self.match_source(source) for ids in part.lists()]
+        admitted = [self.admit(event) for event in events]
+        if (definition := self._definition(len(admitted))) is not None:
+            return definition.match_batch(admitted)
+        return [ids for part in self.match_source(EventObjects(admitted)) for ids in part.lists()]
 
     def find_batch(self, events: Sequence[RawEvent]) -> list[tuple[list[Match], list[Failure]]]:
         """Return the matches of each event, with the values of variables and what is computed; and what failed."""
+        admitted = [self.admit(event) for event in events]
+        if (definition := self._definition(len(admitted))) is not None:
+            return definition.find_batch(admitted)
         inquiry = Inquiry()
-        parts = self.match_source(EventObjects([self.admit(event) for event in events]), inquiry=inquiry)
+        parts = self.match_source(EventObjects(admitted), inquiry=inquiry)
         listed = [ids for part in parts for ids in part.lists()]
         return [(inquiry.matches(at, ids), inquiry.failed(at, set(ids))) for at, ids in enumerate(listed)]
 
@@ -461,6 +555,8 @@ class Matcher(Engine, Shown):
 
     def explain(self, id: SubscriptionId, event: RawEvent, *, arrival: int | None = None) -> Explanation:
         """Return why an event, or offer, and a held subscription match, or do not; raises UnknownSubscription."""
+        if (definition := self._definition(1)) is not None:
+            return explain(definition.subscription(id), self.admit(event), self.operators)
         for tier in reversed(self.index.tiers()):
             number = tier.number_of(id)
             if number is not None:
@@ -504,9 +600,9 @@ class Matcher(Engine, Shown):
 
     def _current(self) -> TiersRead:
         """Return a reader for each tier of this moment; those of tiers that are gone are let go."""
-        tiers = self.index.tiers()
+        tiers = (self._index if self._young is None else self.index).tiers()
         if self._merge_beside and len(tiers) > 1:
-            self.index.merge_in_background()
+            self._index.merge_in_background()
         if self._read.tiers is tiers:
             return self._read
         texts = any(tier.segment.ids_are_text for tier in tiers)
@@ -520,6 +616,14 @@ class Matcher(Engine, Shown):
         asks_arrival = any(reader.deciders.asks_arrival for reader in readers)
         self._read = read = TiersRead(tiers, readers, held, asks_arrival)
         return read
+
+
+def _kernels_kept() -> bool:
+    """Return whether the kernels of a match need not be compiled: by the last of them, of this process or of the cache."""
+    if not hasattr(match_packed, "signatures"):  # where NUMBA_DISABLE_JIT
+        return True
+    file = getattr(match_packed._cache, "_cache_file", None)  # type: ignore[attr-defined]
+    return bool(match_packed.signatures) or (file is not None and bool(file._load_index()))
 
 
 def _of(values: Int64s | None, chosen: Sequence[int]) -> Int64s | None:

@@ -59,7 +59,7 @@ class NaiveMatcher(Engine):
         """Return the matches of an event, with the values of variables and what is computed; and what failed."""
         matches, failures = [], []
         event = arrived(event)
-        for id, subscription in self._subscriptions.items():
+        for id, subscription in self.held():
             verdict = decide(subscription, event, self.stored_operators)
             if verdict.matched:
                 matches.append(Match(id, verdict.bindings, verdict.computed))
@@ -69,6 +69,16 @@ class NaiveMatcher(Engine):
         self.work.matches += len(matches)
         self.work.subscriptions_checked += len(self._subscriptions)
         return matches, failures
+
+    def held(self) -> list[tuple[SubscriptionId, BoundSubscription]]:
+        """Return the subscriptions of this moment."""
+        return list(self._subscriptions.items())
+
+    def subscription(self, id: SubscriptionId) -> BoundSubscription:
+        """Return a subscription; raises UnknownSubscription."""
+        if id not in self._subscriptions:
+            raise UnknownSubscription(id)
+        return self._subscriptions[id]
 
     def find_batch(self, events: Sequence[Event]) -> list[tuple[list[Match], list[Failure]]]:
         return [self.find(event) for event in events]

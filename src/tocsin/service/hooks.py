@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tocsin.broker.cursors import LAST
+from tocsin.broker.deliveries import LAST
 from tocsin.service.principal import Principal
 from tocsin.service.problems import Conflict, NotFound
 from tocsin.service.push.addresses import check_reachable
 from tocsin.service.push.courier import new_secret
-from tocsin.store import Transaction, audit, deliveries, webhooks
-from tocsin.store.deliveries import Delivery
-from tocsin.store.webhooks import Webhook
+from tocsin.store import Transaction, accounts, webhooks
+from tocsin.store.webhooks import Delivery, Webhook
 
 if TYPE_CHECKING:
     from tocsin.service.service import Service
@@ -31,7 +30,7 @@ async def add(service: Service, principal: Principal, url: str, start: str) -> W
             raise Conflict(f"an account has {most} webhooks at most; remove one first")
         after = turn.matched_through if start == "now" else turn.start.horizon
         added = webhooks.add_webhook(turn, principal.number, url, new_secret(), (after, LAST))
-        audit.note(turn, principal.actor, "webhook.added", f"webhook {added.id}", principal.number)
+        accounts.note_action(turn, principal.actor, "webhook.added", f"webhook {added.id}", principal.number)
         return added
 
     added = await _write(service, change)
@@ -58,7 +57,7 @@ async def remove(service: Service, principal: Principal, id: int) -> None:
     def change(turn: Transaction) -> None:
         if not webhooks.remove_webhook(turn, principal.number, id):
             raise NotFound(f"there is no webhook {id}")
-        audit.note(turn, principal.actor, "webhook.removed", f"webhook {id}", principal.number)
+        accounts.note_action(turn, principal.actor, "webhook.removed", f"webhook {id}", principal.number)
 
     await _write(service, change)
     await service.courier.halt(id)
@@ -80,7 +79,7 @@ async def rotate(service: Service, principal: Principal, id: int) -> Webhook:
 
     def change(turn: Transaction) -> None:
         webhooks.set_secret(turn, id, new_secret())
-        audit.note(turn, principal.actor, "webhook.rotated", f"webhook {id}", principal.number)
+        accounts.note_action(turn, principal.actor, "webhook.rotated", f"webhook {id}", principal.number)
 
     await _write(service, change)
     return await find(service, principal, id)
@@ -91,14 +90,14 @@ async def deliveries_of(
 ) -> list[Delivery]:
     """Return a webhook's deliveries in order; raises NotFound."""
     await find(service, principal, id)
-    return await _read(service, lambda connection: deliveries.list_deliveries(connection, id, after, limit, state))
+    return await _read(service, lambda connection: webhooks.list_deliveries(connection, id, after, limit, state))
 
 
 async def retry(service: Service, principal: Principal, id: int, seq: int, subscription: int) -> Delivery:
     """Try a delivery again at once; raises NotFound."""
     await find(service, principal, id)
 
-    changed = await _change(service, id, (seq, subscription), deliveries.retry_now)
+    changed = await _change(service, id, (seq, subscription), webhooks.retry_now)
     service.courier.breakers.forget(id)
     service.courier.wake()
     return changed
@@ -111,7 +110,7 @@ async def skip(service: Service, principal: Principal, id: int, seq: int, subscr
     def give_up(turn: Transaction, one: Delivery) -> None:
         if one.state != "waiting":
             raise Conflict("this delivery waits for nothing")
-        deliveries.give_up(turn, [one], "skipped by the owner")
+        webhooks.give_up(turn, [one], "skipped by the owner")
 
     changed = await _change(service, id, (seq, subscription), give_up)
     service.courier.wake()
@@ -133,7 +132,7 @@ async def replay(service: Service, principal: Principal, id: int, cursor: str | 
         after = (turn.start.horizon, LAST) if at is None else (at.seq, at.subscription)
         now = webhooks.find_webhook(turn.connection, principal.number, hook.id)
         if now is not None and after < (now.seq, now.subscription):
-            deliveries.remove_after(turn, id, after)
+            webhooks.remove_deliveries_after(turn, id, after)
             webhooks.move(turn, id, after)
 
     await service.courier.halt(id)
@@ -146,10 +145,10 @@ async def _change(
     service: Service, id: int, position: tuple[int, int], change: Callable[[Transaction, Delivery], None]
 ) -> Delivery:
     def run(turn: Transaction) -> Delivery:
-        if (one := deliveries.find_delivery(turn.connection, id, *position)) is None:
+        if (one := webhooks.find_delivery(turn.connection, id, *position)) is None:
             raise NotFound("there is no such delivery")
         change(turn, one)
-        changed = deliveries.find_delivery(turn.connection, id, *position)
+        changed = webhooks.find_delivery(turn.connection, id, *position)
         assert changed is not None
         return changed
 

@@ -23,7 +23,6 @@ from limits import RateLimitItemPerHour, RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 
-from tocsin.broker.cursors import instant
 from tocsin.errors import AccountExists
 from tocsin.service.passwords import Passwords
 from tocsin.service.principal import Principal
@@ -35,11 +34,9 @@ from tocsin.service.problems import (
     Unauthenticated,
 )
 from tocsin.service.settings import ServiceSettings
-from tocsin.store import Store, Transaction, accounts, audit, credentials
-from tocsin.store.accounts import Account
-from tocsin.store.audit import Actor, Entry
-from tocsin.store.credentials import Credential
-from tocsin.store.transaction import SECOND
+from tocsin.store import Store, Transaction, accounts
+from tocsin.store.accounts import Account, Actor, Credential, Entry
+from tocsin.store.store import SECOND, instant
 
 TOKEN_PREFIX = "toc_"  # noqa: S105 - how tokens begin, so that scanners and our logs can tell them
 ADMIN = "admin"
@@ -129,7 +126,7 @@ class Identities:
     def _find(self, kind: str, kept: bytes) -> Principal | None:
         now_us = self._store.now_us()
         with self._store.read() as connection:
-            found = credentials.find_credential(connection, kind, kept, now_us)
+            found = accounts.find_credential(connection, kind, kept, now_us)
             account = None if found is None else accounts.read_account_of(connection, found.account)
         if found is None or account is None:
             return None
@@ -141,7 +138,7 @@ class Identities:
         used, self._used = self._used, {}
         if used:
             with self._store.write() as turn:
-                credentials.use_credentials(turn, used)
+                accounts.use_credentials(turn, used)
 
     def forget(self) -> None:
         """Look everything up anew: something was revoked."""
@@ -230,10 +227,10 @@ class Identities:
             if account is None or account.disabled_us is not None:
                 raise Unauthenticated("the name or the password is not right")
             if before is not None:
-                credentials.remove_by_hash(turn, hashed(before))
-            credentials.remove_expired_sessions(turn)
+                accounts.remove_by_hash(turn, hashed(before))
+            accounts.remove_expired_sessions(turn)
             expires_us = turn.now_us + round(self._settings.session_seconds * SECOND)
-            made = credentials.add_credential(
+            made = accounts.add_credential(
                 turn,
                 number,
                 "session",
@@ -244,7 +241,7 @@ class Identities:
                 address=address,
             )
             actor = Actor(number, account.name, None if parent is None else parent.id, address)
-            audit.note(turn, actor, "session.begun", f"session {made.id}", number)
+            accounts.note_action(turn, actor, "session.begun", f"session {made.id}", number)
             return account, made
 
         account, made = await self._write(add)
@@ -258,7 +255,7 @@ class Identities:
     @staticmethod
     def _still(turn: Transaction, principal: Principal) -> Credential:
         """Return the credential by which somebody came, as it is now; raises Unauthenticated where it has ended."""
-        found = credentials.find_credential(turn.connection, principal.way, principal.credential, turn.now_us)
+        found = accounts.find_credential(turn.connection, principal.way, principal.credential, turn.now_us)
         if found is None:
             raise Unauthenticated(f"the {principal.way} has ended")
         return found
@@ -267,8 +264,10 @@ class Identities:
         """End the session by which somebody came."""
 
         def end(turn: Transaction) -> None:
-            credentials.remove_by_hash(turn, principal.credential)
-            audit.note(turn, principal.actor, "session.ended", f"session {principal.credential_id}", principal.number)
+            accounts.remove_by_hash(turn, principal.credential)
+            accounts.note_action(
+                turn, principal.actor, "session.ended", f"session {principal.credential_id}", principal.number
+            )
 
         await self._write(end)
         self.forget()
@@ -283,9 +282,11 @@ class Identities:
 
         def change(turn: Transaction) -> None:
             accounts.change_account(turn, principal.number, password_hash=kept)
-            credentials.remove_credentials_of(turn, principal.number, "session" if keep_tokens else None)
+            accounts.remove_credentials_of(turn, principal.number, "session" if keep_tokens else None)
             what = "its sessions ended" if keep_tokens else "its sessions and tokens ended"
-            audit.note(turn, principal.actor, "password.changed", f"{principal.name}; {what}", principal.number)
+            accounts.note_action(
+                turn, principal.actor, "password.changed", f"{principal.name}; {what}", principal.number
+            )
 
         await self._write(change)
         self.forget()
@@ -328,9 +329,11 @@ class Identities:
                 check_other_admin(turn, account)
             if changes:
                 accounts.change_account(turn, account.number, **changes)
-                audit.note(turn, actor, "account.changed", f"{name}: {_said(role, disabled, quotas)}", account.number)
+                accounts.note_action(
+                    turn, actor, "account.changed", f"{name}: {_said(role, disabled, quotas)}", account.number
+                )
             if disabled:
-                credentials.remove_credentials_of(turn, account.number, "session")
+                accounts.remove_credentials_of(turn, account.number, "session")
             changed = accounts.read_account(turn.connection, name)
             assert changed is not None
             return changed
@@ -341,11 +344,11 @@ class Identities:
 
     async def note(self, principal: Principal, action: str, subject: str) -> None:
         """Write a line of the audit trail."""
-        await self._write(lambda turn: audit.note(turn, principal.actor, action, subject))
+        await self._write(lambda turn: accounts.note_action(turn, principal.actor, action, subject))
 
     async def audit_of(self, account: int | None, before: int | None, limit: int) -> list[Entry]:
         """Return the audit trail, the newest first; of one account, or of all."""
-        return await self._read(lambda connection: audit.read_entries(connection, before, limit, account))
+        return await self._read(lambda connection: accounts.read_audit(connection, before, limit, account))
 
     # --- credentials --------------------------------------------------------------------------------------------------
 
@@ -357,7 +360,9 @@ class Identities:
         def make(turn: Transaction) -> NewToken:
             asking = self._still(turn, principal)
             made = self._add_token(turn, principal.number, name, seconds, by=_root(turn, asking), scopes=scopes)
-            audit.note(turn, principal.actor, "token.made", f"token {made.token.id}, {name}", principal.number)
+            accounts.note_action(
+                turn, principal.actor, "token.made", f"token {made.token.id}, {name}", principal.number
+            )
             return made
 
         return await self._write(make)
@@ -372,11 +377,11 @@ class Identities:
         by: Credential | None = None,
         scopes: Collection[str] | None = None,
     ) -> NewToken:
-        if len(credentials.list_credentials(turn.connection, account, "token")) >= self._settings.tokens_per_account:
+        if len(accounts.list_credentials(turn.connection, account, "token")) >= self._settings.tokens_per_account:
             raise Conflict(f"an account has {self._settings.tokens_per_account} tokens at most; revoke one first")
         secret = secret or TOKEN_PREFIX + secrets.token_urlsafe(32)
         expires_us = None if seconds is None else turn.now_us + round(seconds * SECOND)
-        made = credentials.add_credential(
+        made = accounts.add_credential(
             turn, account, "token", hashed(secret), name=name, parent=by, scopes=scopes, expires_us=expires_us
         )
         return NewToken(made, secret)
@@ -392,7 +397,7 @@ class Identities:
         return [one for one in found if one.expires_us is None or one.expires_us > now_us]
 
     async def _list(self, principal: Principal, kind: str) -> list[Credential]:
-        listed = await self._read(lambda connection: credentials.list_credentials(connection, principal.number, kind))
+        listed = await self._read(lambda connection: accounts.list_credentials(connection, principal.number, kind))
         return [replace(one, last_used_us=self._used.get(one.id, one.last_used_us)) for one in listed]
 
     async def revoke(self, principal: Principal, id: int) -> None:
@@ -405,11 +410,11 @@ class Identities:
 
     async def _end(self, principal: Principal, kind: str, id: int) -> None:
         def end(turn: Transaction) -> None:
-            count = credentials.remove_credential(turn, principal.number, kind, id)
+            count = accounts.remove_credential(turn, principal.number, kind, id)
             if not count:
                 raise NotFound(f"there is no {kind} {id}")
             also = f" and {count - 1} got by it" if count > 1 else ""
-            audit.note(turn, principal.actor, f"{kind}.ended", f"{kind} {id}{also}", principal.number)
+            accounts.note_action(turn, principal.actor, f"{kind}.ended", f"{kind} {id}{also}", principal.number)
 
         await self._write(end)
         self.forget()
@@ -426,7 +431,7 @@ class Identities:
             if account is None:
                 account = accounts.create_account(turn, ADMIN, role="admin")
             if given is not None:
-                if credentials.find_credential(turn.connection, "token", hashed(given), turn.now_us) is None:
+                if accounts.find_credential(turn.connection, "token", hashed(given), turn.now_us) is None:
                     self._add_token(turn, account.number, "TOCSIN_ADMIN_TOKEN", None, given)
                 return None
             return self._add_token(turn, account.number, "first start", None).secret if is_new else None
@@ -466,7 +471,7 @@ def _times(limit: RateLimitItemPerMinute, factor: int) -> RateLimitItemPerMinute
 
 def _register(turn: Transaction, name: str, kept: str, address: str) -> Account:
     made = accounts.create_account(turn, name, password_hash=kept)
-    audit.note(turn, Actor(made.number, name, None, address), "account.registered", name, made.number)
+    accounts.note_action(turn, Actor(made.number, name, None, address), "account.registered", name, made.number)
     return made
 
 
@@ -474,7 +479,7 @@ def _root(turn: Transaction, asking: Credential) -> Credential | None:
     """Return the token on which what is made now depends: that which asks, or by which its session was begun."""
     if asking.kind == "token":
         return asking
-    return None if asking.parent is None else credentials.find_by_id(turn.connection, asking.parent)
+    return None if asking.parent is None else accounts.find_by_id(turn.connection, asking.parent)
 
 
 def _said(role: str | None, disabled: bool | None, quotas: Mapping[str, int] | None) -> str:

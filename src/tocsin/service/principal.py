@@ -26,7 +26,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from tocsin.documents.accounts import Scope
 from tocsin.service.problems import Forbidden, Throttled, Unauthenticated
-from tocsin.store.audit import Actor
+from tocsin.store.accounts import Actor
 
 if TYPE_CHECKING:
     from tocsin.service.service import Service

@@ -12,8 +12,8 @@ from tocsin.errors import (
     CursorExpired,
 )
 from tocsin.store import subscriptions
-from tocsin.store.check import check
 from tocsin.store.events import read_events
+from tocsin.store.seals import check
 
 
 def test_notifications_come_in_order_of_seq_and_cursors_resume_without_gap_or_repeat(place: str) -> None:

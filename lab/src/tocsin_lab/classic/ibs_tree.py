@@ -75,7 +75,7 @@ class IbsForest:
         marks = self.marks.arrays
         count = stab(*self.trees[:3], marks.start, marks.length, marks.pool, event.offset, event.labels, self._found)
         found = self._found[:count]
-        several = len(event.labels) > np.count_nonzero(event.present)
+        several = (np.diff(event.offset) > 1).any()  # a text that no pattern or word describes has no label at all
         return np.unique(found) if several else found
 
     def depth(self, column: int) -> int:

@@ -17,15 +17,14 @@ from typing import Literal
 import msgspec
 from sqlalchemy import Connection
 
-from tocsin.broker import Broker, cursors
+from tocsin.broker import Broker, deliveries
 from tocsin.documents.events import DeliveryRule, Notification
 from tocsin.errors import CursorExpired
 from tocsin.service.settings import ServiceSettings
-from tocsin.store import Transaction, accounts, dead_letters, deliveries, webhooks
-from tocsin.store.dead_letters import NewDeadLetter
-from tocsin.store.deliveries import Delivery, Lane, NewDelivery
-from tocsin.store.transaction import SECOND
-from tocsin.store.webhooks import Webhook
+from tocsin.store import Transaction, accounts, events, webhooks
+from tocsin.store.events import NewDeadLetter
+from tocsin.store.store import SECOND
+from tocsin.store.webhooks import Delivery, Lane, NewDelivery, Webhook
 
 HOUR_US = 3600 * SECOND
 PERIOD_US: dict[str, int] = {"hour": HOUR_US, "day": 24 * HOUR_US}
@@ -162,7 +161,7 @@ class DueDeliveries:
                 if (apart := spacing_us(rule)) and not rule.is_digest:
                     self._slots[one.subscription] = due + apart
                 rows.append(NewDelivery(*_position(one), one.subscription, due))
-            deliveries.add_deliveries_at(turn, hook.id, rows)
+            webhooks.add_deliveries_at(turn, hook.id, rows)
             webhooks.move(turn, hook.id, _position(found[-1]))
 
     @staticmethod
@@ -174,14 +173,14 @@ class DueDeliveries:
         """Return what is due, lane by lane, without webhooks that rest and lanes that are being delivered."""
         now_us = self._broker.store.now_us()
         with self._broker.store.read() as connection:
-            found = deliveries.due_lanes(connection, now_us, _LANES + len(busy), resting)
+            found = webhooks.due_lanes(connection, now_us, _LANES + len(busy), resting)
             chosen = [one for one in found if (one.webhook, one.lane) not in busy]
             hooks = {hook.id: hook for hook in webhooks.webhooks_of(connection, {one.webhook for one in chosen})}
             rules = self._rules(connection, {one.lane for one in chosen})
             waiting = [
                 (
                     one,
-                    deliveries.due_in(connection, one, now_us, _IN_DIGEST if rules[one.lane].is_digest else _IN_ROW),
+                    webhooks.due_in(connection, one, now_us, _IN_DIGEST if rules[one.lane].is_digest else _IN_ROW),
                 )
                 for one in chosen
             ]
@@ -201,7 +200,7 @@ class DueDeliveries:
         if lanes:
             with self._broker.store.write() as turn:
                 for one in lanes:
-                    deliveries.refresh_lane(turn, one.webhook, one.lane)
+                    webhooks.refresh_lane(turn, one.webhook, one.lane)
 
     def _messages(self, owner: int, waiting: Sequence[Delivery], *, digest: bool) -> list[list[DueItem]]:
         """Return what is sent together: the deliveries of a digest that were due together, so that a retry is the same."""
@@ -215,7 +214,7 @@ class DueDeliveries:
         """Return how long until a lane is due that is not due yet; those that are wait for their turn."""
         now_us = self._broker.store.now_us()
         with self._broker.store.read() as connection:
-            due = deliveries.next_due_us(connection, now_us)
+            due = webhooks.next_due_us(connection, now_us)
         return most if due is None else min(most, (due - now_us) / SECOND)
 
     def record(self, hook: Webhook, sent: Sequence[Delivery], outcome: Attempt, *, down: bool = False) -> None:
@@ -223,9 +222,9 @@ class DueDeliveries:
         with self._broker.store.write() as turn:
             match outcome.kind:
                 case "delivered":
-                    deliveries.mark_delivered(turn, sent)
+                    webhooks.mark_delivered(turn, sent)
                 case "dropped":
-                    deliveries.give_up(turn, sent, "the subscription has ended")
+                    webhooks.give_up(turn, sent, "the subscription has ended")
                 case _:
                     self._failed(turn, hook, sent, outcome, down=down)
             if outcome.kind == "gone":
@@ -238,15 +237,15 @@ class DueDeliveries:
         if outcome.kind != "gone":
             again = retry_us(head.attempts + 1, turn.now_us, first_retry, outcome.again_seconds, head.first_us)
             if again is not None:
-                deliveries.try_again(turn, sent, again, outcome.error)
+                webhooks.try_again(turn, sent, again, outcome.error)
                 return
         self._give_up(turn, hook, sent, outcome.error)
         if down and outcome.kind != "gone":  # whatever waited as long would only be given up one by one
-            late = deliveries.overdue(turn.connection, hook.id, turn.now_us - patience_us(first_retry), _DUE)
+            late = webhooks.overdue(turn.connection, hook.id, turn.now_us - patience_us(first_retry), _DUE)
             self._give_up(turn, hook, late, outcome.error)
 
     def _give_up(self, turn: Transaction, hook: Webhook, sent: Sequence[Delivery], error: str) -> None:
-        deliveries.give_up(turn, sent, error)
+        webhooks.give_up(turn, sent, error)
         owner = accounts.read_account_of(turn.connection, hook.account)
         if owner is None:
             return
@@ -254,10 +253,10 @@ class DueDeliveries:
             body = msgspec.json.encode({"webhook": hook.id, "seq": one.seq, "subscription": one.subscription})
             reason = f"webhook {hook.id}, {one.attempts + 1} attempts: {error}"
             letter = NewDeadLetter("delivery", owner.name, reason, b"[]", body)
-            dead_letters.add_dead_letters(turn, [(turn.draw(), letter)])
+            events.add_dead_letters(turn, [(turn.draw(), letter)])
 
 
 def _position(notification: Notification) -> tuple[int, int]:
     """Return where a notification stands; for a subscription that was replaced that is not the id that it shows."""
-    position = cursors.decode(notification.cursor).position
+    position = deliveries.decode_cursor(notification.cursor).position
     return position.seq, position.subscription

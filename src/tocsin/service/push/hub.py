@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import structlog
 
-from tocsin.broker import Broker, cursors
-from tocsin.broker.cursors import LAST, Position
-from tocsin.broker.deliveries import MatchedBatch
+from tocsin.broker import Broker, deliveries
+from tocsin.broker.deliveries import LAST, MatchedBatch, Position
 from tocsin.documents.events import Notification, NotificationPage
 from tocsin.errors import TocsinError
 from tocsin.service.telemetry import Metrics
@@ -89,7 +88,7 @@ class Reader:
         if page.more:
             self.woken.set()
         elif not self.woken.is_set():  # nothing was stored for it meanwhile
-            self._through = cursors.decode(page.cursor).position.seq
+            self._through = deliveries.decode_cursor(page.cursor).position.seq
         return page.items
 
     async def wait(self, seconds: float) -> bool:

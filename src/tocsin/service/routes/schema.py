@@ -9,7 +9,6 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tocsin.broker.cursors import instant
 from tocsin.documents.schema import (
     ExtensionRequest,
     ExtensionResponse,
@@ -26,6 +25,7 @@ from tocsin.service import schema_changes
 from tocsin.service.principal import Principal, service_of
 from tocsin.service.problems import NotFound
 from tocsin.service.routing import JSON, Routes, etag, expected, json_response
+from tocsin.store.store import instant
 
 routes = Routes("schema")
 Format = Literal["json", "xml", "toml"]

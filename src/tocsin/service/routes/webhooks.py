@@ -8,7 +8,6 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tocsin.broker.cursors import instant
 from tocsin.documents import StoredInt
 from tocsin.documents.events import (
     DeliveryKey,
@@ -25,8 +24,8 @@ from tocsin.service.problems import BadRequest
 from tocsin.service.routes.events import Limit
 from tocsin.service.routing import Routes, json_response
 from tocsin.service.service import Service
-from tocsin.store.deliveries import Delivery
-from tocsin.store.webhooks import Webhook
+from tocsin.store.store import instant
+from tocsin.store.webhooks import Delivery, Webhook
 
 routes = Routes("webhooks")
 

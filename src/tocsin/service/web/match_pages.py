@@ -17,7 +17,6 @@ from starlette.responses import Response
 
 from tocsin.broker import Notification, SubscriptionView
 from tocsin.broker.admission import read_stored
-from tocsin.broker.cursors import instant
 from tocsin.errors import EventRejected, TocsinError
 from tocsin.language import bind, evaluate, explain
 from tocsin.language.explain import HIDDEN_RULE, Explanation, plain_values
@@ -27,6 +26,7 @@ from tocsin.service.drafts import LogStretch
 from tocsin.service.publishing import Incoming
 from tocsin.service.web.visit import Pages, Visit
 from tocsin.store.events import StoredEvent
+from tocsin.store.store import instant
 
 _REACHES = (50, 500, 5_000, 50_000)  # how many seqs to look back, further where that gave too little
 _MOST = 1000

@@ -12,7 +12,6 @@ from typing import Any
 
 from starlette.responses import Response
 
-from tocsin.broker.cursors import instant
 from tocsin.documents.schema import (
     Extension,
     NewAlias,
@@ -26,6 +25,7 @@ from tocsin.errors import TocsinError
 from tocsin.schema import EnumeratedDomain, HierarchicalDomain, Schema
 from tocsin.service import schema_changes
 from tocsin.service.web.visit import Pages, Visit
+from tocsin.store.store import instant
 
 ROW, TOP, BOX = 30, 40, 22
 COLUMNS = (10, 250, 490)
