@@ -164,7 +164,7 @@ def _status_at(port: int) -> str | None:
     with suppress(OSError, http.client.HTTPException, msgspec.MsgspecError), closing(connection):
         connection.request("GET", "/readyz")
         said = msgspec.json.decode(connection.getresponse().read(10_000), type=dict[str, Any])
-        return str(said["status"]) if {"status", "matched_through", "kernels"} <= said.keys() else None
+        return str(said["status"]) if {"status", "stopping", "store"} <= said.keys() else None
     return None
 
 

@@ -30,7 +30,7 @@ from tocsin.compile.bulk import load_bulk
 from tocsin.compile.ids import id_at
 from tocsin.compile.normalise import normalise
 from tocsin.compile.table import ConjunctionTable
-from tocsin.errors import DuplicateSubscription, EventRejected, TooLarge, UnknownSubscription, Violation
+from tocsin.errors import DuplicateSubscription, EventRejected, NotSupported, TooLarge, UnknownSubscription, Violation
 from tocsin.index.build import Lifetimes
 from tocsin.index.encode import EventColumns, EventObjects, EventSource, source_of
 from tocsin.index.subscription_index import ALWAYS, IndexStats, Lifetime, SubscriptionIndex
@@ -128,7 +128,11 @@ class Matcher(Engine, Shown):
 
         `numbered`: it tells subscriptions' numbers, counted through all tiers, for ids.
         """
-        schema = schema or Schema.dynamic()
+        schema = Schema.dynamic() if schema is None else schema
+        if not isinstance(schema, Schema):
+            raise NotSupported(
+                f"a {type(schema).__name__} is no schema; of sample events: Matcher(Schema.infer(events))"
+            )
         super().__init__(schema)
         self.operators: Registry = operators or Registry()
         self.programs = Programs() if programs is None else programs
