@@ -21,6 +21,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from tocsin.errors import BadArgument, BadValue, BindError, FormulaFailed, Span
 from tocsin.language.formula import FLOAT, Operators, Substitution
@@ -100,6 +101,7 @@ def unify(call: OperatorCall, operator: Operator) -> tuple[CallPattern, tuple[st
             arguments.append(slots.setdefault(argument.name, Slot(len(slots))))
         else:
             assert isinstance(argument, Constant), "bind folds other arguments"
+            assert not isinstance(argument.value, timedelta), "bind takes no duration here"
             arguments.append((type(argument.value).__name__, argument.value))
     return CallPattern(operator, tuple(arguments)), tuple(slots)
 
