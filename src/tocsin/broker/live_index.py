@@ -382,9 +382,9 @@ class LiveMatcher:
 
     # --- matching -----------------------------------------------------------------------------------------------------
 
-    def find(self, events: Sequence[Event], inquiry: Inquiry) -> tuple[Longs, Longs]:
+    def find(self, events: Sequence[Event], inquiry: Inquiry, arrival: Longs) -> tuple[Longs, Longs]:
         """Return (position of the event, id of the subscription) of every match, each once, in any order."""
-        return self.matcher.find_all(events, inquiry)
+        return self.matcher.find_all(events, inquiry, arrival)
 
     def prefetch(
         self, events: Sequence[Event], known: Sequence[EventEvaluation | None], memo: ProgramMemo
@@ -522,9 +522,9 @@ class LiveIndex:
         inquiry: Inquiry | None = None,
     ) -> StoredMatches:
         """Return the matches of events as of their seqs and arrivals; the inquiry is told what else is found out."""
-        position, subscription = self.matcher.find(events, Inquiry() if inquiry is None else inquiry)
-        seq = np.asarray(seqs, np.int64)[position]
-        arrival = np.asarray(arrivals_us, np.int64)[position]
+        arrivals = np.asarray(arrivals_us, np.int64)
+        position, subscription = self.matcher.find(events, Inquiry() if inquiry is None else inquiry, arrivals)
+        seq, arrival = np.asarray(seqs, np.int64)[position], arrivals[position]
         keep, owner = self.leases.apply_rule(seq, arrival, subscription)
         return StoredMatches(seq[keep], subscription[keep], owner[keep])
 

@@ -34,7 +34,7 @@ from tocsin.language.syntax import Op
 from tocsin.matching.offering import OfferMatches
 from tocsin.offers.programs import Programs
 from tocsin.operators.operator import StoredCalls
-from tocsin.schema import Event, Schema, Value
+from tocsin.schema import Event, Schema, Value, arrived
 
 if TYPE_CHECKING:
     from tocsin.matching.offering import OfferMatches
@@ -265,6 +265,7 @@ class NaiveMatcher(Engine):
     def find(self, event: Event) -> tuple[list[Match], list[Failure]]:
         """Return the matches of an event, with the values of variables and what is computed; and what failed."""
         matches, failures = [], []
+        event = arrived(event)
         for id, subscription in self.held():
             verdict = decide(subscription, event, self.stored_operators)
             if verdict.matched:
@@ -294,11 +295,13 @@ class NaiveMatcher(Engine):
         """Whether there is anything to prefetch: what it finds out is not kept."""
         return False
 
-    def find_all(self, events: Sequence[Event], inquiry: Inquiry) -> tuple[Int64s, Int64s]:
+    def find_all(
+        self, events: Sequence[Event], inquiry: Inquiry, arrival: Int64s | None = None
+    ) -> tuple[Int64s, Int64s]:
         """Return (position of the event, id) of every match, of subscriptions whose ids are numbers."""
         positions, ids = [], []
         for at, event in enumerate(events):
-            matches, failures = self.find(event)
+            matches, failures = self.find(event if arrival is None else arrived(event, int(arrival[at])))
             for found in matches:
                 positions.append(at)
                 ids.append(found.id)

@@ -53,7 +53,7 @@ from tocsin.operators.operator import StoredCalls
 from tocsin.operators.problem import Schedule
 from tocsin.operators.questions import OperatorQuestions
 from tocsin.operators.registry import Registry
-from tocsin.schema import Event, Schema, Value
+from tocsin.schema import Event, Schema, Value, arrived
 from tocsin.schema.shown import Shown, ShownTable
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ class TiersRead(NamedTuple):
     tiers: Sequence[Tier]
     readers: list[TierReader]
     dictionary: TierIds | None
+    asks_arrival: bool = False
 
 
 RawEvent = Event | Mapping[str, Any] | str | bytes  # the last two: its JSON
@@ -337,7 +338,9 @@ class Matcher(Engine, Shown):
 
         It may be used again by the next call: keep what is to stay by `copy()`.
         """
-        event = self.admit(event)
+        event, read = self.admit(event), self._current()
+        if read.asks_arrival:
+            event = arrived(event, arrival)
         as_of = (_one(seq), _one(arrival))
         inquiry = Inquiry() if inquiry is None else inquiry
         if needs_scan(event):
@@ -345,13 +348,12 @@ class Matcher(Engine, Shown):
             return matches.told
         source = EventObjects([event])
         found: list[npt.NDArray[Any]] = []
-        _, readers, dictionary = self._current()
-        for reader in readers:
+        for reader in read.readers:
             batch = reader.tier.encoder.encode_one(event, *as_of, source=source)
             found.append(reader.ids(reader.matcher().match_one(batch, reader.decider(source, inquiry))))
         ids = found[0] if len(found) == 1 else np.concatenate(found) if found else _NOTHING
-        if dictionary is not None:
-            ids = dictionary.take(ids)
+        if read.dictionary is not None:
+            ids = read.dictionary.take(ids)
         self.work.events += 1
         self.work.matches += len(ids)
         return ids
@@ -396,13 +398,22 @@ class Matcher(Engine, Shown):
         listed = [ids for part in parts for ids in part.lists()]
         return [(inquiry.matches(at, ids), inquiry.failed(at, set(ids))) for at, ids in enumerate(listed)]
 
-    def find_all(self, events: Sequence[Event], inquiry: Inquiry) -> tuple[Int64s, Int64s]:
-        """Return (position of the event, id) of every match, of subscriptions whose ids are numbers."""
-        if len(events) == 1:
+    def find_all(
+        self, events: Sequence[Event], inquiry: Inquiry, arrival: Int64s | None = None
+    ) -> tuple[Int64s, Int64s]:
+        """Return (position of the event, id) of every match, of subscriptions whose ids are numbers.
+
+        The times of arrival (microseconds) are what `now()` is; who says none has the clock's.
+        """
+        source = source_of(events)
+        if arrival is not None and self._current().asks_arrival:
+            source = source.arrived(arrival)
+            events = source.events if isinstance(source, EventObjects) else events
+        if len(events) == 1 and isinstance(source, EventObjects):
             ids = np.asarray(self.match_array(events[0], inquiry=inquiry), np.int64)
             return np.zeros(len(ids), np.int64), ids.copy()
         positions, found = [_NOTHING], [_NOTHING]
-        for part in self.match_source(source_of(events), inquiry=inquiry):
+        for part in self.match_source(source, inquiry=inquiry):
             counts = part.counts()
             positions.append(np.repeat(np.arange(part.first, part.first + len(counts)), counts))
             found.append(part.ids.astype(np.int64))
@@ -440,6 +451,8 @@ class Matcher(Engine, Shown):
         """
         if source.size >= SAMPLE:
             self.index.sample = source.sample(SAMPLE)
+        if self._current().asks_arrival:
+            source = source.arrived(arrival)
         if isinstance(source, EventObjects) and any(map(needs_scan, source.events)):
             yield from self._match_mixed(source, seq, arrival, threads, Inquiry() if inquiry is None else inquiry)
             return
@@ -474,6 +487,8 @@ class Matcher(Engine, Shown):
     ) -> list[OfferMatches]:
         """Return whom each offer matches, with what is computed, as arrays; offers may be documents, or analysed before."""
         admitted = [self.admit(offer) for offer in offers]
+        if self._current().asks_arrival:
+            admitted = [arrived(offer) for offer in admitted]
         inquiry = Inquiry() if inquiry is None else inquiry
         return self._match_offers(admitted, range(len(admitted)), inquiry, threads=threads)
 
@@ -481,7 +496,7 @@ class Matcher(Engine, Shown):
         self, offers: Sequence[Any], numbers: Sequence[int], inquiry: Inquiry, seq: Int64s | None = None,
         arrival: Int64s | None = None, threads: int = 1,
     ) -> list[OfferMatches]:  # fmt: skip
-        _, readers, dictionary = self._current()
+        _, readers, dictionary, _ = self._current()
         found = match_offers(readers, offers, numbers, inquiry, seq, arrival, threads)
         if dictionary is not None:
             found = [OfferMatches(dictionary.take(matches.told), matches.computed) for matches in found]
@@ -495,7 +510,7 @@ class Matcher(Engine, Shown):
         self, source: EventSource, seq: Int64s | None = None, arrival: Int64s | None = None, *, raw: bool = False
     ) -> CodedEvents:
         """Return the events in the code spaces of the tiers of this moment (`raw`: see SegmentEncoder.encode)."""
-        _, readers, dictionary = self._current()
+        _, readers, dictionary, _ = self._current()
         coded = [reader.tier.encoder.encode(source, seq, arrival, raw=raw) for reader in readers]
         return CodedEvents(source, readers, coded, dictionary)
 
@@ -530,6 +545,8 @@ class Matcher(Engine, Shown):
         source = EventColumns(batch, self.schema)
         if source.size >= SAMPLE:
             self.index.sample = source.sample(SAMPLE)
+        if self._current().asks_arrival:
+            source = source.arrived(arrival)
         events = self.code(source, seq, arrival, raw=True)
         counts = np.zeros(source.size, np.int64)
         for reader, coded in zip(events.readers, events.coded, strict=True):
@@ -539,7 +556,7 @@ class Matcher(Engine, Shown):
         self._count_work()
         return counts
 
-    def explain(self, id: SubscriptionId, event: RawEvent) -> Explanation:
+    def explain(self, id: SubscriptionId, event: RawEvent, *, arrival: int | None = None) -> Explanation:
         """Return why an event, or offer, and a held subscription match, or do not; raises UnknownSubscription."""
         if (definition := self._definition(1)) is not None:
             return explain(definition.subscription(id), self.admit(event), self.operators)
@@ -547,7 +564,7 @@ class Matcher(Engine, Shown):
             number = tier.number_of(id)
             if number is not None:
                 bound = recalled(tier.segment, number, self.schema, self.operators)
-                return explain(bound, self.admit(event), self.operators)
+                return explain(bound, arrived(self.admit(event), arrival), self.operators)
         raise UnknownSubscription(id)
 
     def near_misses(self, event: Event, limit: int = 100) -> list[NearMatch]:
@@ -599,7 +616,8 @@ class Matcher(Engine, Shown):
             first += len(tier.segment)
         self._readers, readers = found, list(found.values())
         held = TierIds([tier.segment.ids for tier in tiers]) if texts and not self._numbered else None
-        self._read = read = TiersRead(tiers, readers, held)
+        asks_arrival = any(reader.deciders.asks_arrival for reader in readers)
+        self._read = read = TiersRead(tiers, readers, held, asks_arrival)
         return read
 
 

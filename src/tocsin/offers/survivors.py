@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,7 +95,7 @@ class _Shaping:
 
     def value(self, tree: Expression) -> Expression:
         match tree:
-            case Constant(value) if domain_of(tree).kind == "numeric":
+            case Constant(value) if domain_of(tree).kind == "numeric" and not isinstance(value, timedelta):
                 return self._given(domain_of(tree), value)
             case AttributeValue(name) if name not in self.others:
                 values = self.row.get(name)

@@ -35,7 +35,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from typing import Any, Literal, overload
@@ -318,6 +318,7 @@ def unify(call: OperatorCall, operator: Operator) -> tuple[CallPattern, tuple[st
             arguments.append(slots.setdefault(argument.name, Slot(len(slots))))
         else:
             assert isinstance(argument, Constant), "bind folds other arguments"
+            assert not isinstance(argument.value, timedelta), "bind takes no duration here"
             arguments.append((type(argument.value).__name__, argument.value))
     return CallPattern(operator, tuple(arguments)), tuple(slots)
 
