@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import msgspec
 
-from tocsin.broker import deliveries, inquiries, publishing
+from tocsin.broker import deliveries, inbox, inquiries, publishing
 from tocsin.broker.admission import OfferAdmission, RawEvent
 from tocsin.broker.changes import (
     Claim,
@@ -39,16 +39,17 @@ from tocsin.broker.changes import (
     run_changes,
 )
 from tocsin.broker.core import Core
-from tocsin.broker.cursors import instant
+from tocsin.broker.cursors import Position, instant
 from tocsin.broker.deliveries import CONSUMER, Deliveries, MatchedBatch, position_of, read_page
 from tocsin.broker.expressions import Expression, Prepared, prepare, prepare_all, prepare_or_list, text_of
 from tocsin.broker.group_commit import GroupCommit
+from tocsin.broker.inbox import InboxQuery
 from tocsin.broker.listeners import Callback, CallbackThread, Listener, Listeners
 from tocsin.broker.live_index import open_index
 from tocsin.broker.publishing import NotPrefetched, Publish, PublishEach, run_publishes
 from tocsin.broker.settings import BrokerSettings, check_name
 from tocsin.broker.sweeper import NoticeCallback, Sweeper
-from tocsin.documents.events import DeadLetterView, NotificationPage, PublishReceipt
+from tocsin.documents.events import DeadLetterView, InboxPage, NotificationPage, PublishReceipt
 from tocsin.documents.subscriptions import EndReceipt, LeaseNotice, SubscriptionReceipt, SubscriptionView
 from tocsin.errors import IdempotencyConflict, QuotaExceeded, UnknownDeadLetter, UnknownSubscription, Violation
 from tocsin.language import Explanation
@@ -200,7 +201,7 @@ class Broker:
         generation: int | None = None,
         lease: float | timedelta | None = None,
     ) -> SubscriptionReceipt:
-        """Let the lease last `lease` seconds from now; by its ticket, or as its owner.
+        """Let the lease last `lease` seconds from now, or as long as it lasts already; by its ticket, or as its owner.
 
         `generation` is that of the last receipt: where the lease was renewed since, this renewal is stale and refused.
         Raises StaleRenewal, LeaseEnded, WrongTicket, UnknownSubscription, LeaseOutOfBounds.
@@ -484,6 +485,22 @@ class Broker:
             number = accounts.ensure_accounts(commit.transaction, [owner])[owner]
             position = position_of(cursor, commit.transaction.start, number)
             progress.acknowledge(commit.transaction, number, consumer, *position)
+
+    def inbox(self, owner: str, query: InboxQuery = InboxQuery()) -> InboxPage:  # noqa: B008 - frozen
+        """Return an owner's matched events, newest first, one entry an event with the subscriptions that it matched."""
+        return inbox.read_inbox(self._core, owner, query)
+
+    def mark_inbox_read(self, owner: str, through: int) -> None:
+        """Remember that an owner has read the inbox up to a seq; never goes back."""
+        self.acknowledge(owner, self.deliveries.cursor_at(min(through, self.store.meta().seq)), inbox.CONSUMER)
+
+    def newest_matches(self, owner: str, limit: int) -> list[Position]:
+        """Return (seq, subscription) of an owner's last matches, newest first."""
+        return inbox.newest_matches(self._core, owner, limit)
+
+    def match_times(self, owner: str, subscription: int, limit: int) -> list[datetime]:
+        """Return when events came that a subscription of an owner matched, the last ones, newest first."""
+        return inbox.match_times(self._core, owner, subscription, limit)
 
     def listen(self, owner: str, *, cursor: str | None = None, consumer: str = CONSUMER) -> Listener:
         """Return an owner's notifications as they come, from a cursor or from what was acknowledged."""

@@ -217,7 +217,7 @@ def claim_of(subscription: SubscriptionReceipt | int, ticket: str | None, owner:
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """Move the end of a lease to `lease_us` from now, if it is still at that generation."""
+    """Move the end of a lease to `lease_us` from now, if it is still at that generation; never to before where it was."""
 
     claim: Claim
     generation: int
@@ -229,7 +229,7 @@ class Renew:
         check_not_over(commit, found)
         if found.generation != self.generation:
             raise StaleRenewal(found.origin, self.generation, found.generation, found.end_us)
-        end = commit.now_us + self.lease_us
+        end = max(found.end_us, commit.now_us + self.lease_us)
         seq = subscriptions.renew(commit.transaction, found.id, end, found.generation + 1)
         commit.renew(found.id, end)
         return SubscriptionReceipt(found.origin, seq, instant(end), found.generation + 1)

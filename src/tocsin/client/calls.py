@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar
 from urllib.parse import quote
 
@@ -31,6 +32,7 @@ from tocsin.documents.events import (
     DeliveryRule,
     DeliveryView,
     DryRunResponse,
+    InboxPage,
     NotificationExplanation,
     NotificationPage,
     PublishReceipt,
@@ -261,6 +263,21 @@ def acknowledge(cursor: str, *, consumer: str = "default") -> ClientCall[None]:
     return ClientCall(
         "POST", "/v1/notifications/acknowledge", type(None), _json({"cursor": cursor, "consumer": consumer})
     )
+
+
+def inbox(
+    *, before: str | None = None, after: str | None = None, limit: int = 50, subscription: int | None = None,
+    type: str | None = None, since: datetime | None = None, until: datetime | None = None, search: str | None = None,
+) -> ClientCall[InboxPage]:  # fmt: skip
+    """Return matched events, newest first, one entry an event; `before` and `after` are a page's `older` and `newer`."""
+    times = {name: None if at is None else at.isoformat() for name, at in (("since", since), ("until", until))}
+    query = _query(before=before, after=after, limit=limit, subscription=subscription, type=type, search=search, **times)
+    return ClientCall("GET", "/v1/inbox", InboxPage, query=query)
+
+
+def mark_inbox_read(through: int) -> ClientCall[None]:
+    """Say that the inbox was read up to a seq."""
+    return ClientCall("POST", "/v1/inbox/read", type(None), _json({"through": through}))
 
 
 def why(cursor: str) -> ClientCall[NotificationExplanation]:

@@ -101,6 +101,8 @@ TABLE: dict[tuple[str, str], AccessRule] = {
     ("GET", "/v1/notifications/stream"): MEMBER,
     ("WS", "/v1/notifications/live"): MEMBER,
     ("GET", "/v1/notifications/{cursor}/why"): OWNER,
+    ("GET", "/v1/inbox"): MEMBER,
+    ("POST", "/v1/inbox/read"): MEMBER,
     # webhooks and dead letters
     ("POST", "/v1/webhooks"): MEMBER,
     ("GET", "/v1/webhooks"): MEMBER,
@@ -142,7 +144,7 @@ def rule_of(method: str, path: str) -> AccessRule:
 
 
 _PUBLISHING = ("/v1/events", "/v1/offers", "/v1/dead-letters")
-_LOOKING = ("/v1/drafts", "/v1/offers/query", "/v1/notifications", "/v1/xml")  # though they are posted
+_LOOKING = ("/v1/drafts", "/v1/offers/query", "/v1/notifications", "/v1/inbox", "/v1/xml")  # though they are posted
 _ACCOUNT = ("/v1/account", "/v1/tokens", "/v1/sessions")
 
 

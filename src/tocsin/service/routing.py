@@ -67,9 +67,14 @@ class Parameters:
         ]  # fmt: skip
         self.struct = msgspec.defstruct(f"{handler.__name__}_parameters", fields, kw_only=True) if fields else None
         self._lists = {name for name in self.place if _is_list(hints[name])}
+        self._queries = sorted(name for name, place in self.place.items() if place == "query")
 
     def read(self, request: HTTPConnection) -> dict[str, Any]:
-        """Return them by name; raises InvalidFields."""
+        """Return them by name; raises InvalidFields, also where the query says what nobody here reads."""
+        if unknown := [name for name in request.query_params if name not in self._queries]:
+            known = f"known here: {', '.join(self._queries)}" if self._queries else "there are none here"
+            errors = [{"place": f"query/{name}"[:100], "message": f"unknown; {known}"} for name in unknown[:10]]
+            raise InvalidFields(f"unknown query parameter {unknown[0][:100]!r}; {known}", errors=errors)
         if self.struct is None:
             return {}
         given: dict[str, Any] = {}

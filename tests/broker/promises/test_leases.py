@@ -57,6 +57,14 @@ def test_stale_renewal_is_refused(place: str) -> None:
         assert broker.renew(second, lease=5).generation == 3
 
 
+def test_a_renewal_never_shortens_a_lease(place: str) -> None:
+    with open_broker(place, ManualClock()) as broker:
+        first = broker.subscribe("car", owner="ada", lease=29 * 86400)
+        second = broker.renew(first)  # for a day, which is the default
+        assert second.lease_end == first.lease_end
+        assert broker.renew(second, lease=30 * 86400).lease_end > first.lease_end
+
+
 def test_ended_lease_cannot_be_renewed(place: str) -> None:
     clock = ManualClock()
     with open_broker(place, clock) as broker:

@@ -14,12 +14,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 
-from tocsin.documents import Consumer, StoredInt
+from tocsin.broker import InboxQuery
+from tocsin.documents import Consumer, Instant, StoredInt
 from tocsin.documents.events import (
     Acknowledgement,
     BatchReceipt,
     DeadLetterPage,
     DryRunResponse,
+    InboxPage,
+    InboxRead,
     NotificationExplanation,
     NotificationPage,
     PublishReceipt,
@@ -159,6 +162,38 @@ async def why(request: Request, cursor: str, principal: Principal) -> object:
         return NotificationExplanation(found, text, **explanation.as_json())  # type: ignore[arg-type]
 
     return await asyncio.to_thread(look)
+
+
+# --- the inbox --------------------------------------------------------------------------------------------------------
+
+
+@notification_routes.on("GET", "/v1/inbox", "Your matched events, newest first", answer=InboxPage)
+async def read_inbox(
+    request: Request,
+    principal: Principal,
+    before: ListCursor | None = None,
+    after: ListCursor | None = None,
+    limit: Limit = 50,
+    subscription: list[StoredInt] | None = None,
+    type: Annotated[str, Meta(max_length=200)] = "",
+    since: Instant | None = None,
+    until: Instant | None = None,
+    search: Annotated[str, Meta(max_length=200)] = "",
+) -> object:
+    """Return one entry an event, with those of your subscriptions that it matched; `older` and `newer` lead on."""
+    if before is not None and after is not None:
+        raise BadRequest("a page lies before a cursor, or after one")
+    query = InboxQuery(
+        None if before is None else read_cursor(before), None if after is None else read_cursor(after), limit,
+        subscription, type, since, until, search,
+    )  # fmt: skip
+    return await asyncio.to_thread(service_of(request).broker.inbox, principal.name, query)
+
+
+@notification_routes.on("POST", "/v1/inbox/read", "Say how far you have read the inbox", status=204)
+async def mark_read(request: Request, body: InboxRead, principal: Principal) -> None:
+    """Remember that everything up to a seq was read; never goes back."""
+    await asyncio.to_thread(service_of(request).broker.mark_inbox_read, principal.name, body.through)
 
 
 # --- dead letters: a member sees their own, an admin those of all -----------------------------------------------------
