@@ -118,5 +118,6 @@ def test_backwards_is_forwards_turned_round(broker: Broker) -> None:
         with broker.store.read() as connection:
             forwards = [seq for block in read_notifications(connection, owner, 0) for seq in block.seq.tolist()]
             for before in (0, 3, 23, 10**6):
-                found = [block.seq.tolist()[::-1] for block in read_newest(connection, owner, before)]
-                assert sum(found, []) == [seq for seq in forwards[::-1] if seq < before]
+                newest = read_newest(connection, owner, before)
+                found = [seq for block in newest for seq in block.seq.tolist()[::-1]]
+                assert found == [seq for seq in forwards[::-1] if seq < before]

@@ -8,7 +8,14 @@ from tocsin.broker.broker import Broker
 from tocsin.broker.inbox import InboxQuery
 from tocsin.broker.inquiries import DryRun, Reached
 from tocsin.broker.settings import BrokerSettings
-from tocsin.documents.events import DeadLetterView, InboxEntry, InboxPage, Notification, NotificationPage, PublishReceipt
+from tocsin.documents.events import (
+    DeadLetterView,
+    InboxEntry,
+    InboxPage,
+    Notification,
+    NotificationPage,
+    PublishReceipt,
+)
 from tocsin.documents.subscriptions import EndReceipt, LeaseNotice, SubscriptionReceipt, SubscriptionView
 
 __all__ = [

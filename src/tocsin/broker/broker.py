@@ -156,13 +156,17 @@ class Broker:
         *,
         owner: str,
         lease: float | timedelta | None = None,
+        renews: bool = False,
         idempotency_key: str | None = None,
     ) -> SubscriptionReceipt:
         """Store a subscription; every event published after this returns is matched against it.
 
-        `lease` is in seconds, a day by default. Raises LanguageError, LeaseOutOfBounds, QuotaExceeded, Overloaded.
+        `lease` is in seconds, a day by default; one that `renews` is renewed for as long again before it ends, while its
+        owner's account lives. Raises LanguageError, LeaseOutOfBounds, QuotaExceeded, Overloaded.
         """
-        return self.subscribe_all([expression], owner=owner, lease=lease, idempotency_key=idempotency_key)[0]
+        return self.subscribe_all(
+            [expression], owner=owner, lease=lease, renews=renews, idempotency_key=idempotency_key
+        )[0]
 
     def subscribe_all(
         self,
@@ -170,6 +174,7 @@ class Broker:
         *,
         owner: str,
         lease: float | timedelta | None = None,
+        renews: bool = False,
         idempotency_key: str | None = None,
         list_wrong: bool = False,
     ) -> list[SubscriptionReceipt]:
@@ -189,7 +194,7 @@ class Broker:
         if not prepared:
             return []
         return self._queue.call(
-            self._run_changes, Subscribe(owner, expressions, lease_us, schema, prepared, idempotency_key)
+            self._run_changes, Subscribe(owner, expressions, lease_us, schema, prepared, idempotency_key, renews)
         )
 
     def renew(
@@ -200,6 +205,7 @@ class Broker:
         owner: str | None = None,
         generation: int | None = None,
         lease: float | timedelta | None = None,
+        renews: bool = False,
     ) -> SubscriptionReceipt:
         """Let the lease last `lease` seconds from now, or as long as it lasts already; by its ticket, or as its owner.
 
@@ -212,7 +218,7 @@ class Broker:
         if generation is None:
             raise TypeError("renew needs the generation, as it is in the last receipt")
         renewed: SubscriptionReceipt = self._queue.call(
-            self._run_changes, Renew(claim, generation, self._core.settings.lease_us(lease))
+            self._run_changes, Renew(claim, generation, self._core.settings.lease_us(lease), renews)
         )
         return msgspec.structs.replace(renewed, ticket=claim.ticket)
 
@@ -624,6 +630,7 @@ def _subscription_view(found: StoredSubscription) -> SubscriptionView:
         ended,
         found.paused,
         price_of(found.tree),
+        bool(found.renews),
     )
 
 

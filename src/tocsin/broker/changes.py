@@ -98,6 +98,7 @@ class Subscribe:
     schema: Schema
     prepared: list[Prepared]
     key: str | None = None  # the idempotency key
+    renews: bool = False
 
     def run(self, commit: Commit, settings: BrokerSettings) -> list[SubscriptionReceipt]:
         if self.key is None:
@@ -116,7 +117,7 @@ class Subscribe:
         return receipts
 
     def _hash(self) -> bytes:
-        asked = msgspec.json.encode([self.lease_us, [one.text for one in self.prepared]])
+        asked = msgspec.json.encode([self.lease_us, [one.text for one in self.prepared], *([True] * self.renews)])
         return hashlib.sha256(asked).digest()
 
     def _store(self, commit: Commit, settings: BrokerSettings) -> list[SubscriptionReceipt]:
@@ -134,7 +135,7 @@ class Subscribe:
         first = subscriptions.add_subscriptions(
             commit.transaction,
             [
-                NewSubscription(number, one.text, one.tree, commit.schema.version, kept, self.lease_us)
+                NewSubscription(number, one.text, one.tree, commit.schema.version, kept, self.lease_us, self.renews)
                 for one, (_, kept) in zip(self.prepared, tickets, strict=True)
             ],
         )
@@ -222,6 +223,7 @@ class Renew:
     claim: Claim
     generation: int
     lease_us: int
+    renews: bool = False
 
     def run(self, commit: Commit, settings: BrokerSettings) -> SubscriptionReceipt:
         del settings
@@ -230,7 +232,7 @@ class Renew:
         if found.generation != self.generation:
             raise StaleRenewal(found.origin, self.generation, found.generation, found.end_us)
         end = max(found.end_us, commit.now_us + self.lease_us)
-        seq = subscriptions.renew(commit.transaction, found.id, end, found.generation + 1)
+        seq = subscriptions.renew(commit.transaction, found.id, end, found.generation + 1, renews=self.renews)
         commit.renew(found.id, end)
         return SubscriptionReceipt(found.origin, seq, instant(end), found.generation + 1)
 

@@ -19,6 +19,7 @@ from tocsin.broker import Broker, cursors
 from tocsin.broker.cursors import LAST, Position
 from tocsin.broker.deliveries import MatchedBatch
 from tocsin.documents.events import Notification, NotificationPage
+from tocsin.documents.subscriptions import LeaseNotice
 from tocsin.errors import TocsinError
 from tocsin.service.telemetry import Metrics
 
@@ -39,6 +40,7 @@ class Reader:
         self._through: int | None = None  # has everything up to this seq; None: must read the store
         self._batches: deque[MatchedBatch] = deque()  # that came since, in order
         self.closed = False
+        self.notices: deque[LeaseNotice] = deque()  # of leases that end soon, still to be told
         self.sending: int | None = None  # the subscription whose notification is being sent
         self.task = asyncio.current_task()
 
@@ -122,6 +124,7 @@ class Hub:
         self._reading: dict[tuple[str, str | None, str, int], asyncio.Future[NotificationPage]] = {}
         self._woken = 0  # how often anybody was
         self.deliveries.on_matched(self._matched)
+        broker.on_lease_ending(self._ending)
 
     def start_polling(self) -> None:
         """Look for what another process (the pipeline) stores."""
@@ -177,6 +180,18 @@ class Hub:
         """Called by the broker, in whichever thread stored something."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._push, batch)
+
+    def _ending(self, notice: LeaseNotice) -> None:
+        """Called by the broker's sweeper, once a lease: whoever reads now is told; `leases_ending` tells the others."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._tell, notice)
+
+    def _tell(self, notice: LeaseNotice) -> None:
+        for readers in self._readers.values():
+            for reader in readers:
+                if reader.owner == notice.owner:
+                    reader.notices.append(notice)
+                    reader.woken.set()
 
     def _push(self, batch: MatchedBatch) -> None:
         self._woken += 1

@@ -6,6 +6,9 @@
     event: notification
     data: {"id": "…", "seq": 7, "subscription": 3, "event": {…}, …}
 
+    event: lease
+    data: {"subscription": 3, "lease_end": "…", …}         a lease that ends soon
+
     : ping
 
 A response of its own rather than Starlette's StreamingResponse: no task group and no second task a reader, which is
@@ -13,7 +16,7 @@ what thousands of idle readers cost.
 
 WebSockets: the same notifications for pages. Messages are JSON texts.
 
-server: {"type": "notification", …} | {"type": "ping", "cursor": "…"} | {"type": "problem", …}
+server: {"type": "notification", …} | {"type": "lease", …} | {"type": "ping", "cursor": "…"} | {"type": "problem", …}
 client: {"type": "acknowledge", "cursor": "…"}
 """
 
@@ -29,6 +32,7 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from tocsin.documents.events import Notification
+from tocsin.documents.subscriptions import LeaseNotice
 from tocsin.errors import CursorExpired, TocsinError
 from tocsin.service.principal import Principal
 from tocsin.service.problems import problem_of
@@ -54,6 +58,11 @@ def frame(notification: Notification) -> bytes:
         notification.cursor.encode(),
         to_json(notification),
     )
+
+
+def notice_frame(notice: LeaseNotice) -> bytes:
+    """Return that a lease ends soon as an event; it has no id, so that nobody resumes from it."""
+    return b"event: lease\ndata: %s\n\n" % to_json(notice)
 
 
 def problem_frame(error: TocsinError) -> bytes:
@@ -109,7 +118,7 @@ class EventStream(Response):
                     body, found = problem_frame(error), ()
                     reader.closed = True
                 else:
-                    body = b""
+                    body = b"".join(notice_frame(reader.notices.popleft()) for _ in range(len(reader.notices)))
                 for notification in found:
                     if reader.wanted(notification):
                         patience.reschedule(loop.time() + settings.stalled_seconds)
@@ -181,6 +190,9 @@ async def _send_all(
             patience.reschedule(loop.time() + settings.stalled_seconds)
             await socket.send_text(to_json({"type": "ping", "cursor": reader.cursor}).decode())
             continue
+        while reader.notices:
+            patience.reschedule(loop.time() + settings.stalled_seconds)
+            await socket.send_text('{"type":"lease",' + to_json(reader.notices.popleft()).decode()[1:])
         for notification in await reader.page():
             if reader.wanted(notification):
                 patience.reschedule(loop.time() + settings.stalled_seconds)

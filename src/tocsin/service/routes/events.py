@@ -175,7 +175,7 @@ async def read_inbox(
     after: ListCursor | None = None,
     limit: Limit = 50,
     subscription: list[StoredInt] | None = None,
-    type: Annotated[str, Meta(max_length=200)] = "",
+    event_type: Annotated[str, Meta(max_length=200)] = "",
     since: Instant | None = None,
     until: Instant | None = None,
     search: Annotated[str, Meta(max_length=200)] = "",
@@ -185,7 +185,7 @@ async def read_inbox(
         raise BadRequest("a page lies before a cursor, or after one")
     query = InboxQuery(
         None if before is None else read_cursor(before), None if after is None else read_cursor(after), limit,
-        subscription, type, since, until, search,
+        subscription, event_type, since, until, search,
     )  # fmt: skip
     return await asyncio.to_thread(service_of(request).broker.inbox, principal.name, query)
 

@@ -71,7 +71,9 @@ async def create(
     if dry_run:
         plan = await asyncio.to_thread(drafts.plan, service.broker, body.expression())
         return json_response(msgspec.structs.replace(plan, dry_run=True))
-    receipt = await subscribing.subscribe(service, principal, body.expression(), body.lease_seconds, key)
+    receipt = await subscribing.subscribe(
+        service, principal, body.expression(), body.lease_seconds, key, renews=body.renews
+    )
     headers = {"location": f"/v1/subscriptions/{receipt.id}", "etag": etag(receipt.generation)}
     return json_response(receipt, 201, headers)
 
@@ -144,12 +146,13 @@ async def renew(
     request: Request, id: StoredInt, principal: Principal, body: RenewalRequest | None = None, ticket: Ticket = None,
     if_match: IfMatch = None,
 ) -> Response:  # fmt: skip
-    """Let the lease last from now, as its owner or by its ticket; If-Match makes sure that it was not renewed since."""
+    """Let the lease last from now, as its owner or by its ticket; never shortens it. If-Match: only if not renewed since."""
     body = body or RenewalRequest()
     generation = body.generation if body.generation is not None else expected(if_match)
     receipt = await subscribing.renew(
-        service_of(request), principal, id, ticket=ticket, generation=generation, lease=body.lease_seconds
-    )
+        service_of(request), principal, id, ticket=ticket, generation=generation, lease=body.lease_seconds,
+        renews=body.renews,
+    )  # fmt: skip
     return _changed(receipt)
 
 
