@@ -11,7 +11,7 @@ from tests.broker.market import car, open_broker, seqs_of
 from tests.clocks import ManualClock
 from tocsin.broker import Broker, BrokerSettings
 from tocsin.broker.expressions import Expression
-from tocsin.broker.live_matcher import LiveMatcher
+from tocsin.broker.live_index import LiveMatcher
 from tocsin.language import attributes
 from tocsin.store.backup import backup, restore
 

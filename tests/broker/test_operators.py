@@ -12,8 +12,8 @@ import pytest
 from tests.broker.market import car, open_broker, seqs_of
 from tests.broker.waiting import wait_until
 from tests.clocks import ManualClock
-from tocsin.broker import Broker, estimate
-from tocsin.broker.estimate import EventSample
+from tocsin.broker import Broker, inquiries
+from tocsin.broker.inquiries import EventSample
 from tocsin.broker.upkeep import check_index
 from tocsin.errors import BindError, TooLarge
 from tocsin.operators.operator import Operator, operator
@@ -247,6 +247,6 @@ def test_a_draft_that_calls_operators_is_estimated_and_its_time_is_bounded(
         broker.publish([car(price) for price in range(60)])
         sample = EventSample.of_store(broker.store, 60)
         assert sample.estimate("car where doors(3)", broker.operators).matched == 10
-        monkeypatch.setattr(estimate, "OPERATOR_SECONDS", 0.0)
+        monkeypatch.setattr(inquiries, "OPERATOR_SECONDS", 0.0)
         bounded = sample.estimate("car where doors(3)", broker.operators)
         assert (bounded.sample, bounded.exact) == (1, False)

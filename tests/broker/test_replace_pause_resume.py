@@ -10,7 +10,7 @@ from tests.broker.market import car, open_broker
 from tests.clocks import ManualClock
 from tocsin.broker import Broker, BrokerSettings
 from tocsin.errors import LanguageError, LeaseEnded, QuotaExceeded, UnknownSubscription, WrongTicket
-from tocsin.store.check import check
+from tocsin.store.seals import check
 
 
 @pytest.fixture

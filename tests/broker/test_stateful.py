@@ -20,7 +20,7 @@ from tests.databases import new_database
 from tocsin.broker import Broker, SubscriptionReceipt
 from tocsin.errors import BatchRejected, EventRejected, LeaseEnded, StaleRenewal, UnknownSubscription, WrongTicket
 from tocsin.store import Store
-from tocsin.store.check import check
+from tocsin.store.seals import check
 
 OWNERS = ["ada", "bob", "eve"]
 PRICES = st.integers(0, 9)

@@ -157,6 +157,11 @@ def test_explain_tells_why_and_answers_by_its_exit_code() -> None:
     assert json.loads(missed.stdout)["changes"][0]["condition"] == "price < 30"
 
 
+def test_explain_without_a_schema_takes_types_as_they_are_asked_about() -> None:
+    assert run("explain", "car where price < 50", '{"event_type": "car", "price": 40}').exit_code == 0
+    assert "(price as number is 60)" in run("explain", "price < 50", '{"price": 60}').stdout
+
+
 # --- schema -----------------------------------------------------------------------------------------------------------
 
 

@@ -12,9 +12,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from typer.testing import CliRunner, Result
 
 import tocsin
+from tests.service.live import serving
 from tocsin import plugins
 from tocsin.cli import doctor
 from tocsin.cli.app import app
@@ -69,6 +71,12 @@ def test_a_port_that_is_taken_and_a_store_that_is_none_are_bad(tmp_path: Path) -
     assert found["port"]["state"] == "bad"
     assert "another with --port" in found["port"]["remedy"]
     assert found["store"]["state"] == "bad"
+
+
+def test_a_port_on_which_the_service_itself_answers_is_good(tmp_path: Path) -> None:
+    with capture_logs(), serving(tmp_path) as live:
+        found = states("--port", live.url.rpartition(":")[2])["port"]
+    assert (found["state"], "a service of Tocsin answers there" in found["found"]) == ("good", True)
 
 
 def test_what_is_missing_names_its_extra_and_is_not_bad(monkeypatch: pytest.MonkeyPatch, free_port: int) -> None:

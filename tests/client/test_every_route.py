@@ -18,7 +18,7 @@ from tocsin.client import AsyncClient, Client, calls
 from tocsin.client.calls import ClientCall
 from tocsin.client.transport import ServiceRefused
 from tocsin.service.app import create_app
-from tocsin.service.principal import TABLE
+from tocsin.service.routing import TABLE
 from tocsin.service.settings import ServiceSettings
 
 CAR: dict[str, Any] = {"event_type": "car", "price": 5}

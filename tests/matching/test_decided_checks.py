@@ -10,6 +10,7 @@ import pytest
 from tocsin.language import bind, evaluate
 from tocsin.language.text_patterns import network_prefixes
 from tocsin.language.units import distance_metres
+from tocsin.matching import deciders
 from tocsin.matching.matcher import Matcher
 from tocsin.schema import Schema
 from tocsin.schema.files import loads
@@ -25,6 +26,7 @@ SCHEMA: Schema = loads(
     tree = { furniture = { "dining room" = ["dining table", "sideboard"], bedroom = ["bed"] }, toys = [] }
     [attributes]
     kind = "number"
+    price = "number"
     at = "place"
     stops = "place"
     tags = "text"
@@ -33,6 +35,7 @@ SCHEMA: Schema = loads(
     category = "category"
     [event_types.trip]
     kind = "optional"
+    price = "optional"
     at = "optional"
     stops = "optional multiple"
     tags = "optional multiple"
@@ -128,3 +131,26 @@ def test_words_beside_other_checks_and_negated_in_order() -> None:
     ]
     raws: list[dict[str, object]] = [{"title": text} for text in ("a b", "b a", "c x a b", "a a", "b  a", "", "é a-b")]
     assert agree(texts, [*raws, {"kind": 1}], pa.RecordBatch.from_pylist([*raws, {"kind": 1}])) > 10
+
+
+def test_comparisons_whose_truth_changes_once_as_their_number_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    told, by_steps = [], deciders._by_steps
+
+    def counted(*given: object) -> object:
+        found = by_steps(*given)  # type: ignore[arg-type]
+        told.append(found is not None)
+        return found
+
+    monkeypatch.setattr(deciders, "_by_steps", counted)
+    random = Random(4)
+    shapes = ("kind < {} * price", "not (kind - {} < price)", "price / 2 - {} * kind > kind", "kind * {} <= -price")
+    numbers = [*(round(random.uniform(-9, 9), 2) for _ in range(70)), 0.5, 0.5]
+    texts = [shape.format(number) for shape in shapes for number in numbers]
+    texts += [f"kind + {number} >= price" for number in range(-40, 40)]
+    values = (-7, 0, 3, 2.5, -0.25, 12)
+    raws: list[dict[str, object]] = [{"kind": a, "price": b} for a in values for b in values]
+    assert agree(texts, [*raws, {"kind": 1}, {"price": 2}]) > 1_000
+    assert told == [True] * 5
+    extreme: list[dict[str, object]] = [{"kind": 10**17, "price": 10**17 - 1}, {"kind": 1e308, "price": -1e308}]
+    agree(texts, extreme)
+    assert not all(told)

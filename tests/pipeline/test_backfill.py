@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tocsin.broker import Broker
-from tocsin.broker.estimate import EventSample, wilson
+from tocsin.broker.inquiries import EventSample, wilson
 from tocsin.errors import ParseError
 from tocsin.schema import EventType, NumericDomain, Schema, TextDomain, TypeAttribute
 

@@ -9,8 +9,7 @@ from tocsin.language.mapping import load_mapping
 from tocsin.pipeline.ingest import IncomingEvent, ingest
 from tocsin.pipeline.run import prepare_store
 from tocsin.store import Store
-from tocsin.store.dead_letters import read_dead_letters
-from tocsin.store.events import read_events
+from tocsin.store.events import read_dead_letters, read_events
 
 MAPPING = """
 site = "s"

@@ -165,6 +165,7 @@ def test_the_core_runs_the_example_of_the_readme(core: Installation) -> None:
     assert done == 0, errors
     assert output.startswith("['ann']")
     assert errors.count("\n") <= 1, errors  # where the kernels are kept
+    assert not list(core.data.rglob("*.nbi"))  # so few questions wait for no kernel
 
 
 @pytest.mark.parametrize(
@@ -190,6 +191,7 @@ def test_the_command_matches_lines(served: Installation) -> None:
     files = ["--subscriptions", str(served.data / "subscriptions.txt"), "--events", str(served.data / "events.jsonl")]
     done, output, errors = served.run("-m", "tocsin", "match", *files)
     assert (done, output.splitlines()) == (0, ["1", "2"]), errors
+    assert not list(served.data.rglob("*.nbi"))
 
 
 def test_the_service_starts_says_when_it_is_ready_and_takes_the_first_event(served: Installation) -> None:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from tests.service.world import PASSWORD, World, play
 from tocsin.service.app import create_app
-from tocsin.service.principal import TABLE, check_complete, entries
+from tocsin.service.routing import TABLE, check_complete, entries
 from tocsin.service.settings import ServiceSettings
 from tocsin.service.web.routes import RULES
 

@@ -15,8 +15,8 @@ from tests.service.world import PASSWORD, World, play
 from tocsin.cli import app as commands
 from tocsin.documents.accounts import SCOPES
 from tocsin.service import account_upkeep
-from tocsin.service.principal import TABLE, scope_of
-from tocsin.store import accounts, credentials
+from tocsin.service.routing import TABLE, scope_of
+from tocsin.store import accounts
 
 __all__ = ["place", "postgres"]  # the databases that these tests run on
 ANOTHER = "another good password"
@@ -222,7 +222,7 @@ def test_account_is_deleted_with_what_is_its_own_and_its_name_is_free(place: str
             gone = accounts.read_account_of(connection, number)
             assert gone is not None
             assert (gone.name, gone.password_hash) == (f"~{number}", None)
-            assert credentials.list_credentials(connection, number, "token") == []
+            assert accounts.list_credentials(connection, number, "token") == []
         assert world.broker.subscriptions(f"~{number}") == []
         assert world.broker.dead_letters(publisher="ada") == []
         again = await world.client().post("/v1/accounts", json={"name": "ada", "password": PASSWORD})

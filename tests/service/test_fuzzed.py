@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.service.live import Live, serving
-from tocsin.broker.cursors import LAST, Position, encode
+from tocsin.broker.deliveries import LAST, Position, encode_cursor
 
 JSON, NDJSON = "application/json", "application/x-ndjson"
 EVENT = b'{"event_type": "car", "price": 5, "brand": "a"}'
@@ -125,7 +125,7 @@ def test_number_beyond_what_the_store_holds_is_refused(client: httpx.Client) -> 
 @pytest.mark.parametrize("seq", [0, 1, LAST - 1, LAST, LAST + 1, 2**64 - 1])
 @pytest.mark.parametrize("subscription", [0, 1, LAST, LAST + 1, 2**64 - 1])
 def test_forged_cursor_is_answered(seq: int, subscription: int, client: httpx.Client, live: Live) -> None:
-    cursor = encode(Position(seq, subscription), live.broker.store.incarnation)
+    cursor = encode_cursor(Position(seq, subscription), live.broker.store.incarnation)
     check(client.get("/v1/notifications", params={"cursor": cursor}))
     check(client.get(f"/v1/notifications/{cursor}/why"))
     check(client.post("/v1/notifications/acknowledge", json={"cursor": cursor, "consumer": f"c{seq}-{subscription}"}))

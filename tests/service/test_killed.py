@@ -24,7 +24,7 @@ from tests.service.live import wait_until
 from tocsin.client import Client
 from tocsin.client.transport import Retries, ServiceRefused, ServiceUnreachable
 from tocsin.store import Store
-from tocsin.store.check import check
+from tocsin.store.seals import check
 
 SERVE = "from tocsin.cli import main; main()"
 TOKEN = "toc_the-token-of-the-killed-service-0123456789"  # noqa: S105 - of a test

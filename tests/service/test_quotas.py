@@ -17,7 +17,7 @@ from tocsin.operators.operator import operator
 from tocsin.operators.registry import Registry
 from tocsin.schema import Event
 from tocsin.store import accounts
-from tocsin.store.check import check
+from tocsin.store.seals import check
 
 __all__ = ["place", "postgres"]  # the databases that these tests run on
 CAR = "car where price < 100"

@@ -18,11 +18,10 @@ from tocsin.offers import Programs
 from tocsin.operators.registry import Registry
 from tocsin.schema import Schema
 from tocsin.service.app import ServiceApp, create_app
-from tocsin.service.identities import Identities
-from tocsin.service.passwords import Passwords
+from tocsin.service.identities import Identities, Passwords
 from tocsin.service.service import Service
 from tocsin.service.settings import ServiceSettings
-from tocsin.store.transaction import MachineClock
+from tocsin.store.store import MachineClock
 
 PASSWORD = "correct horse battery"  # noqa: S105 - of test accounts
 QUICK = PasswordHash((Argon2Hasher(time_cost=1, memory_cost=8, parallelism=1),))

@@ -9,9 +9,8 @@ import pytest
 from tests.broker.market import open_broker
 from tests.clocks import ManualClock
 from tocsin.errors import AccountExists
-from tocsin.store import Store, accounts, audit, credentials
-from tocsin.store.audit import Actor
-from tocsin.store.credentials import add_credential, find_credential, list_credentials
+from tocsin.store import Store, accounts
+from tocsin.store.accounts import Actor, add_credential, find_credential, list_credentials
 
 HOUR = 3_600_000_000
 HASHED, OTHER = "$argon2$one", "$argon2$other"
@@ -76,9 +75,9 @@ def test_token_is_found_by_its_hash_until_it_expires_or_is_removed(store: Store,
         found = find_credential(connection, "token", b"2" * 32, now)
         assert found is not None
         assert (found.id, found.account, found.last_used_us) == (lasting, numbers["ada"], None)
-        credentials.use_credentials(transaction, {lasting: now})
-        assert not credentials.remove_credential(transaction, numbers["bob"], "token", brief)
-        assert credentials.remove_credential(transaction, numbers["ada"], "token", brief) == 1
+        accounts.use_credentials(transaction, {lasting: now})
+        assert not accounts.remove_credential(transaction, numbers["bob"], "token", brief)
+        assert accounts.remove_credential(transaction, numbers["ada"], "token", brief) == 1
         assert [one.last_used_us for one in list_credentials(connection, numbers["ada"], "token")] == [now]
 
 
@@ -98,7 +97,7 @@ def test_what_a_token_got_ends_with_it_and_is_bounded_by_it(store: Store) -> Non
     assert [one.expires_us for one in (session, token, last, other)] == [ends, ends, ends, None]
     assert [session.scopes, token.scopes, last.scopes] == [root.scopes, {"read"}, {"read"}]
     with store.write() as transaction:
-        assert credentials.remove_credential(transaction, number, "token", root.id) == 4
+        assert accounts.remove_credential(transaction, number, "token", root.id) == 4
         assert list_credentials(transaction.connection, number, "token") == [other]
 
 
@@ -108,7 +107,7 @@ def test_session_lasts_until_it_expires_or_ends(store: Store, clock: ManualClock
         for name, hours in ((b"a", 1), (b"b", 2), (b"c", 1), (b"d", 1)):
             ends = transaction.now_us + hours * HOUR
             add_credential(transaction, number, "session", name * 32, csrf="csrf", expires_us=ends)
-        credentials.remove_by_hash(transaction, b"c" * 32)
+        accounts.remove_by_hash(transaction, b"c" * 32)
 
     def found() -> list[bool]:
         with store.read() as connection:
@@ -119,25 +118,25 @@ def test_session_lasts_until_it_expires_or_ends(store: Store, clock: ManualClock
     clock.advance(3600)
     assert found() == [False, True, False]
     with store.write() as transaction:
-        assert credentials.remove_expired_sessions(transaction) == 2
-        assert credentials.remove_credentials_of(transaction, number, "session") == 1
+        assert accounts.remove_expired_sessions(transaction) == 2
+        assert accounts.remove_credentials_of(transaction, number, "session") == 1
     assert found() == [False, False, False]
 
 
 def test_audit_trail_has_what_an_account_did_and_what_was_done_to_it(store: Store, clock: ManualClock) -> None:
     with store.write() as transaction:
-        audit.note(transaction, Actor(1, "ada"), "token.made", "token 5", 1)
-        audit.note(transaction, Actor(), "password.reset", "bob", 2)
-        audit.note(transaction, Actor(1, "ada"), "account.changed", "bob", 2)
+        accounts.note_action(transaction, Actor(1, "ada"), "token.made", "token 5", 1)
+        accounts.note_action(transaction, Actor(), "password.reset", "bob", 2)
+        accounts.note_action(transaction, Actor(1, "ada"), "account.changed", "bob", 2)
     with store.read() as connection:
-        assert [one.subject for one in audit.read_entries(connection, None, 2)] == ["bob", "bob"]
-        assert [one.action for one in audit.read_entries(connection, None, 9, 2)] == [
+        assert [one.subject for one in accounts.read_audit(connection, None, 2)] == ["bob", "bob"]
+        assert [one.action for one in accounts.read_audit(connection, None, 9, 2)] == [
             "account.changed",
             "password.reset",
         ]
-        newest = audit.read_entries(connection, None, 9, 1)
+        newest = accounts.read_audit(connection, None, 9, 1)
         assert [one.action for one in newest] == ["account.changed", "token.made"]
-        assert [one.action for one in audit.read_entries(connection, newest[0].id, 9, 1)] == ["token.made"]
+        assert [one.action for one in accounts.read_audit(connection, newest[0].id, 9, 1)] == ["token.made"]
     clock.advance(10)
     with store.write() as transaction:
-        assert audit.remove_before(transaction, transaction.now_us) == 3
+        assert accounts.remove_audit_before(transaction, transaction.now_us) == 3

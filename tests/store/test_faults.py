@@ -19,7 +19,7 @@ from tests.torture.verdict import Lines, judge
 from tocsin.broker import Broker
 from tocsin.errors import StoreFailed
 from tocsin.store import database
-from tocsin.store.check import check
+from tocsin.store.seals import check
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from tocsin.cli.app import app
 from tocsin.errors import StoreDamaged, TocsinError
 from tocsin.store import Store, database, seals
 from tocsin.store.backup import backup, restore
-from tocsin.store.check import check
-from tocsin.store.digests import TABLE
+from tocsin.store.database import DIGESTS
+from tocsin.store.seals import check
 
 DAMAGES = {
     "the events": "UPDATE events SET body = :body WHERE seq = (SELECT max(seq) FROM events)",
@@ -142,7 +142,7 @@ def test_backup_carries_digests_and_an_older_one_is_digested_anew_when_it_is_upg
     run = CliRunner()
     assert run.invoke(app, ["db", "upgrade", str(file)]).exit_code == 0
     with closing(sqlite3.connect(file)) as connection, connection:
-        assert connection.execute(f"SELECT count(*) FROM {TABLE}").fetchone()[0] > 20
+        assert connection.execute(f"SELECT count(*) FROM {DIGESTS}").fetchone()[0] > 20
         connection.execute("UPDATE accounts SET role = 'admin' WHERE name = 'bob'")
     with pytest.raises(StoreDamaged, match="accounts"):
         restore(tmp_path / "other.db", file)

@@ -12,18 +12,18 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import delete, select, text, update
+from sqlalchemy import Engine, delete, inspect, select, text, update
 
 from tests.broker.market import SCHEMA, car, open_broker, seqs_of
 from tests.clocks import ManualClock
 from tests.databases import new_database
 from tocsin.errors import ClockJumped, CursorExpired, NeedsUpgrade, StoreError, StoreFailed, WeakDurability
 from tocsin.schema.files import dumps
-from tocsin.store import Store, credentials, database, deliveries, events
+from tocsin.store import Store, accounts, database, events, webhooks
 from tocsin.store.backup import backup, restore
-from tocsin.store.check import check
 from tocsin.store.database import upgrade, upgrade_engine
 from tocsin.store.notifications import StoredMatches, record_matches
+from tocsin.store.seals import check
 from tocsin.store.tables import HEAD, leases, meta, metadata, notifications, subscriptions
 from tocsin.store.tables import events as event_log
 
@@ -190,15 +190,87 @@ def test_upgrade_of_the_version_before_keeps_tokens_and_deliveries_that_wait_in_
     assert upgrade(place) == ("0004", HEAD)
     with open_broker(place, schema=None, accept_clock=True) as broker, broker.store.read() as connection:
         assert check(broker.store) == []
-        found = [(one.webhook, one.lane, one.next_us) for one in deliveries.due_lanes(connection, 10, 9)]
+        found = [(one.webhook, one.lane, one.next_us) for one in webhooks.due_lanes(connection, 10, 9)]
         assert found == [(1, 2, 7)]
-        assert [one.seq for one in deliveries.due_in(connection, deliveries.Lane(1, 2, 7), 10, 9)] == [3, 4]
-        kept = credentials.find_credential(connection, "token", bytes(32), 10)
+        assert [one.seq for one in webhooks.due_in(connection, webhooks.Lane(1, 2, 7), 10, 9)] == [3, 4]
+        kept = accounts.find_credential(connection, "token", bytes(32), 10)
         assert kept is not None
         assert (kept.id, kept.name, kept.parent, kept.scopes) == (7, "program", None, None)
-        assert credentials.list_credentials(connection, 1, "session") == []  # by what it was got is not known
+        assert accounts.list_credentials(connection, 1, "session") == []  # by what it was got is not known
     with open_broker(place, schema=None, accept_clock=True) as broker, broker.store.write() as turn:
-        assert credentials.add_credential(turn, 1, "token", bytes(range(32))).id == 8
+        assert accounts.add_credential(turn, 1, "token", bytes(range(32))).id == 8
+
+
+SIXTH_VERSION = (
+    FIRST_VERSION
+    + """;
+INSERT INTO credentials (id, kind, hash, account, name, csrf, created_us, address)
+    VALUES (7, 'token', :ticket, 1, 'program', '', 1, '')"""
+)
+
+
+def test_store_that_was_upgraded_and_used_goes_back_with_everything_and_forth_again(place: str) -> None:
+    engine = database.connect(place)
+    upgrade_engine(engine, "0006")
+    made = shape_of(engine)
+    with engine.connect().execution_options(**{database.WRITE: True}) as connection, connection.begin():
+        facts = {"schema": dumps(SCHEMA, "json"), "tree": b'{"event_types":["car"]}', "ticket": bytes(32)}
+        for statement in SIXTH_VERSION.split(";"):
+            connection.execute(text(statement), facts)
+    assert upgrade(place) == ("0006", HEAD)
+    with open_broker(place, schema=None, accept_clock=True) as broker:
+        mine = broker.subscribe("car where price < 3", owner="ada")
+        event = broker.publish(car(1))
+        told = seqs_of(broker, "ada")
+    assert told == [(event.seq, 2), (event.seq, mine.id)]
+    used = rows_of(engine)
+    assert database.downgrade(place, "0006") == (HEAD, "0006")
+    assert shape_of(engine) == made
+    back = rows_of(engine)
+    assert {name: rows_without(used[name], {"price", "subscription_bytes", "checksum"}) for name in back} == back
+    assert set(used) - set(back) == {"seals"}
+    with pytest.raises(NeedsUpgrade):
+        Store.open(place)
+    engine.dispose()
+    assert upgrade(place) == ("0006", HEAD)
+    with open_broker(place, schema=None) as broker:
+        assert check(broker.store) == []
+        assert seqs_of(broker, "ada") == told
+        again = broker.publish(car(2))
+        assert seqs_of(broker, "ada") == [*told, (again.seq, 2), (again.seq, mine.id)]
+
+
+def test_store_does_not_go_back_to_where_not_all_of_it_has_a_place(place: str) -> None:
+    Store.open(place).close()
+    for version in ("0005", "0009", "head", ""):
+        with pytest.raises(StoreError, match="it can go back to 0006 at the earliest"):
+            database.downgrade(place, version)
+    Store.open(place).close()
+
+
+def shape_of(engine: Engine) -> dict[str, tuple[object, ...]]:
+    """Return the columns and indexes of each table."""
+    found = inspect(engine)
+    return {
+        table: (
+            [(each["name"], str(each["type"]), each["nullable"]) for each in found.get_columns(table)],
+            sorted((each["name"] or "", each["column_names"]) for each in found.get_indexes(table)),
+        )
+        for table in found.get_table_names()
+    }
+
+
+def rows_of(engine: Engine) -> dict[str, list[dict[str, object]]]:
+    """Return all rows of all tables but the one that says the version."""
+    with engine.connect() as connection:
+        return {
+            table: [dict(row) for row in connection.execute(text(f"SELECT * FROM {table} ORDER BY 1, 2")).mappings()]
+            for table in sorted(set(inspect(engine).get_table_names()) - {"alembic_version"})
+        }
+
+
+def rows_without(rows: list[dict[str, object]], columns: set[str]) -> list[dict[str, object]]:
+    return [{name: value for name, value in row.items() if name not in columns} for row in rows]
 
 
 def test_crash_in_the_middle_of_an_upgrade_leaves_nothing_half_made(place: str) -> None:

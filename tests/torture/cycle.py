@@ -13,14 +13,14 @@ from pathlib import Path
 
 from tests.torture.load import run_load
 from tests.torture.verdict import Lines, Verdict, judge
-from tocsin.store import transaction
+from tocsin.store import store
 
 # How often the load may come by before it is killed; the migration has a test of its own.
 OFTEN, SELDOM = 40, 3
 _OPENING_SECONDS = 60.0
 POINTS = {
     point: OFTEN if point.startswith("store") or point == "broker.mid-publish" else SELDOM
-    for point in transaction.POINTS
+    for point in store.POINTS
     if not point.startswith("migration")
 }
 
@@ -67,7 +67,7 @@ class Torture:
         """Never returns."""
         try:
             if point is not None:
-                transaction.kill_at(point, self._rng.randint(1, POINTS[point]))
+                store.kill_at(point, self._rng.randint(1, POINTS[point]))
             if self._weaken is not None:
                 self._weaken()
             run_load(self._place, writer, f"r{self._rounds}-{self._rng.randrange(10**6)}", self._engine)

@@ -5,9 +5,9 @@ What the broker returns is in tocsin.documents; the names that are used most are
 
 from tocsin.broker.async_broker import AsyncBroker
 from tocsin.broker.broker import Broker
+from tocsin.broker.core import BrokerSettings
 from tocsin.broker.inbox import InboxQuery
 from tocsin.broker.inquiries import DryRun, Reached
-from tocsin.broker.settings import BrokerSettings
 from tocsin.documents.events import (
     DeadLetterView,
     InboxEntry,

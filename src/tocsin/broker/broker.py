@@ -8,7 +8,7 @@
         broker.unsubscribe(mini)
 
 Whatever a method returns is on disk. AsyncBroker has the same methods for asyncio. What is promised, and which test
-holds it, is in docs/promises.md. The parts: changes.py, publishing.py, deliveries.py, listeners.py, sweeper.py; core.py beneath them.
+holds it, is in docs/promises.md. The parts: changes.py, publishing.py, deliveries.py, deliveries.py, sweeper.py; core.py beneath them.
 """
 
 from __future__ import annotations
@@ -38,16 +38,23 @@ from tocsin.broker.changes import (
     claim_of,
     run_changes,
 )
-from tocsin.broker.core import Core
-from tocsin.broker.cursors import Position, instant
-from tocsin.broker.deliveries import CONSUMER, Deliveries, MatchedBatch, position_of, read_page
+from tocsin.broker.core import BrokerSettings, Core, GroupCommit, check_name
+from tocsin.broker.deliveries import (
+    CONSUMER,
+    Callback,
+    CallbackThread,
+    Deliveries,
+    Listener,
+    Listeners,
+    MatchedBatch,
+    Position,
+    position_of,
+    read_page,
+)
 from tocsin.broker.expressions import Expression, Prepared, prepare, prepare_all, prepare_or_list, text_of
-from tocsin.broker.group_commit import GroupCommit
 from tocsin.broker.inbox import InboxQuery
-from tocsin.broker.listeners import Callback, CallbackThread, Listener, Listeners
-from tocsin.broker.live_index import open_index
+from tocsin.broker.live_folder import open_index
 from tocsin.broker.publishing import NotPrefetched, Publish, PublishEach, run_publishes
-from tocsin.broker.settings import BrokerSettings, check_name
 from tocsin.broker.sweeper import NoticeCallback, Sweeper
 from tocsin.documents.events import DeadLetterView, InboxPage, NotificationPage, PublishReceipt
 from tocsin.documents.subscriptions import EndReceipt, LeaseNotice, SubscriptionReceipt, SubscriptionView
@@ -58,11 +65,11 @@ from tocsin.offers.program_files import ProgramsFile
 from tocsin.offers.programs import Programs
 from tocsin.operators.registry import Registry, open_registry
 from tocsin.schema import Event, Schema
-from tocsin.store import Store, accounts, dead_letters, idempotency, progress, schema_history, subscriptions
-from tocsin.store.dead_letters import DeadLetter
+from tocsin.store import Store, accounts, progress, schema_history, subscriptions
+from tocsin.store.events import DeadLetter, find_answer, read_dead_letters
 from tocsin.store.schema_history import SchemaVersion
+from tocsin.store.store import MachineClock, instant
 from tocsin.store.subscriptions import StoredSubscription, price_of
-from tocsin.store.transaction import MachineClock
 
 if TYPE_CHECKING:
     from tocsin.broker.inquiries import HeldOffers
@@ -413,7 +420,7 @@ class Broker:
         requests = [Publish([raw], atomic, publisher, key, single=True) for raw, key in zip(raws, keys, strict=True)]
         with self.store.read() as connection:
             for one in requests:
-                before = idempotency.find_answer(connection, publisher, one.key or "")
+                before = find_answer(connection, publisher, one.key or "")
                 if before is not None and before[0] != one.hashed:
                     raise IdempotencyConflict(one.key or "")
         return self._publish(PublishEach(requests, publisher))
@@ -521,7 +528,7 @@ class Broker:
     def dead_letters(self, *, publisher: str | None = None, after: int = 0, limit: int = 100) -> list[DeadLetterView]:
         """Return what could not be processed, and why; of one publisher, or of all."""
         with self._core.store.read() as connection:
-            found = dead_letters.read_dead_letters(connection, after, limit, publisher)
+            found = read_dead_letters(connection, after, limit, publisher)
         return [_dead_letter_view(letter) for letter in found]
 
     def replay_dead_letter(self, seq: int, *, publisher: str | None = None) -> PublishReceipt:

@@ -3,7 +3,7 @@
 Subscribing, renewing, unsubscribing, replacing, pausing, resuming, extending the schema.
 
 A request first decides, from what the commit sees, and only then writes: so one that is refused has done nothing, and
-those that share its commit are not disturbed. Several requests make one commit (group_commit.py).
+those that share its commit are not disturbed. Several requests make one commit (core.py).
 
 Replacing an expression, pausing and resuming keep the id: each ends the subscription as it is, or begins another at a
 new seq, or both: store/subscriptions.py says why.
@@ -24,12 +24,9 @@ from typing import Protocol
 
 import msgspec
 
-from tocsin.broker.core import Commit, Core
-from tocsin.broker.cursors import instant
+from tocsin.broker.core import BrokerSettings, Commit, Core, Pending
 from tocsin.broker.expressions import Expression, Prepared, prepare, prepare_all
-from tocsin.broker.group_commit import Pending
-from tocsin.broker.live_leases import Lease
-from tocsin.broker.settings import BrokerSettings
+from tocsin.broker.live_index import Lease
 from tocsin.documents.subscriptions import EndReceipt, SubscriptionReceipt
 from tocsin.errors import (
     IdempotencyConflict,
@@ -44,8 +41,9 @@ from tocsin.errors import (
 from tocsin.schema import Schema
 from tocsin.schema.files import dumps
 from tocsin.schema.growth import check_extends, described
-from tocsin.store import accounts, idempotency, replacements, schema_history, subscriptions
+from tocsin.store import accounts, events, schema_history, subscriptions
 from tocsin.store.accounts import Account
+from tocsin.store.store import instant
 from tocsin.store.subscriptions import NewSubscription, StoredSubscription, price_of
 
 
@@ -104,7 +102,7 @@ class Subscribe:
         if self.key is None:
             return self._store(commit, settings)
         name, hashed = (self.owner, f"\t{self.key}"), self._hash()  # the tab keeps keys of publishing apart
-        before = idempotency.find_answer(commit.connection, *name)
+        before = events.find_answer(commit.connection, *name)
         if before is not None:
             if before[0] != hashed:
                 raise IdempotencyConflict(self.key)
@@ -113,7 +111,7 @@ class Subscribe:
         kept = [
             msgspec.structs.replace(one, ticket=None) for one in receipts
         ]  # tickets are stored hashed, and nowhere else
-        idempotency.add_answers(commit.transaction, [(*name, hashed, msgspec.json.encode(kept))])
+        events.add_answers(commit.transaction, [(*name, hashed, msgspec.json.encode(kept))])
         return receipts
 
     def _hash(self) -> bytes:
@@ -261,7 +259,7 @@ class Unsubscribe:
             seq = subscriptions.end_leases(commit.transaction, [one.id for one in live], "owner")
         if live or paused:
             # Those that went before under the same id too: nothing more is delivered for them either.
-            earlier = replacements.all_ids(commit.connection, [one.origin for one in (*live, *paused)])
+            earlier = subscriptions.all_ids(commit.connection, [one.origin for one in (*live, *paused)])
             subscriptions.set_ending(commit.transaction, earlier, "owner")
             commit.unsubscribe([one.id for one in live], seq or commit.transaction.seq, earlier)
         return [EndReceipt(one.origin, seq if one.deleted_seq is None else one.deleted_seq) for one in found]

@@ -18,14 +18,13 @@ from sqlalchemy import Connection
 
 from tocsin.broker.admission import read_stored
 from tocsin.broker.core import Core
-from tocsin.broker.cursors import Position, id_text, instant
-from tocsin.broker.deliveries import describe
+from tocsin.broker.deliveries import Position, describe
 from tocsin.documents.events import InboxEntry, InboxMatch, InboxPage, Notification
 from tocsin.schema import EVENT_TYPE
-from tocsin.store import Meta, accounts, events, progress, replacements, subscriptions
-from tocsin.store.events import StoredEvent
+from tocsin.store import Meta, accounts, events, progress, subscriptions
+from tocsin.store.events import StoredEvent, id_text
 from tocsin.store.notifications import Longs, StoredMatches, read_newest, read_notifications
-from tocsin.store.transaction import SECOND, read_meta
+from tocsin.store.store import SECOND, instant, read_meta
 
 CONSUMER = "inbox"
 MOST_UNREAD = 1000  # that are counted
@@ -100,7 +99,7 @@ def newest_matches(core: Core, owner: str, limit: int) -> list[Position]:
                 found += map(Position, block.seq[::-1].tolist(), block.subscription[::-1].tolist())
                 if len(found) >= limit:
                     break
-        origins = replacements.origins_of(connection, {one.subscription for one in found[:limit]})
+        origins = subscriptions.origins_of(connection, {one.subscription for one in found[:limit]})
     return [Position(one.seq, origins.get(one.subscription, one.subscription)) for one in found[:limit]]
 
 
@@ -120,7 +119,7 @@ def _look(connection: Connection, stands: Meta, owner: int, query: InboxQuery) -
         low = max(low, events.last_before(connection, _micros(query.since)))
     if query.until is not None:
         high = events.last_before(connection, _micros(query.until)) + 1
-    wanted = None if query.subscriptions is None else replacements.all_ids(connection, query.subscriptions)
+    wanted = None if query.subscriptions is None else subscriptions.all_ids(connection, query.subscriptions)
     if query.after is not None:
         low = max(low, query.after)
         grouped = _by_event(_kept(connection, read_notifications(connection, owner, low + 1), wanted), forwards=True)

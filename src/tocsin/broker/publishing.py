@@ -7,6 +7,13 @@ The backlog: events that were stored while the pipeline was to match them, and t
 
 The pipeline works it off by the same three steps: read events after `matched_through`, match them as of their seqs and
 arrivals, record the matches. Here they are done in this process, for brokers that take the matching over again.
+
+What comes of events beside their matches: what each subscription is told beside the event, and what failed.
+
+Values that an offer computes, and those of a subscription's variables, are stored with the notifications, so a later version
+of a program or an operator does not change what somebody was told. Where something fails for a subscription, it is not
+notified; that is counted, and of an offer a dead letter says why. It is the operator's, since reasons may tell of a
+subscriber. The publisher of an offer learns how many, and who only where settings say.
 """
 
 from __future__ import annotations
@@ -14,9 +21,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
 from tocsin.broker.admission import (
     Admitted,
@@ -27,23 +35,150 @@ from tocsin.broker.admission import (
     admit_stored,
     request_hash,
 )
-from tocsin.broker.core import Commit, Core
-from tocsin.broker.cursors import id_text, new_event_ids
+from tocsin.broker.core import Commit, Core, Pending
 from tocsin.broker.deliveries import MatchedBatch, StoredNow
-from tocsin.broker.group_commit import Pending
-from tocsin.broker.outcomes import NewOffer, Outcome, add_reach, outcomes_of, store_offers, store_outcomes
-from tocsin.documents.events import PublishReceipt
+from tocsin.broker.live_index import LiveIndex
+from tocsin.documents.events import OfferReach, PublishReceipt
 from tocsin.errors import BatchRejected, EventRejected, IdempotencyConflict, TocsinError, Violation
+from tocsin.index.encode import EventRows
+from tocsin.language.explain import plain_values
 from tocsin.language.mapping import SiteMapping
-from tocsin.matching.engine import Inquiry
+from tocsin.matching.engine import Failure, Inquiry
 from tocsin.offers.programs import ProgramMemo
 from tocsin.schema import Event, Schema
-from tocsin.store import dead_letters, events, idempotency
-from tocsin.store.dead_letters import NewDeadLetter, add_dead_letters, unmatched
-from tocsin.store.events import StoredEvent, read_events
+from tocsin.store.events import (
+    NewBeside,
+    NewDeadLetter,
+    StoredEvent,
+    StoredOffer,
+    ValueBlock,
+    add_answers,
+    add_dead_letters,
+    add_events,
+    add_offers,
+    add_values,
+    documents_between,
+    encode_values,
+    find_answer,
+    id_text,
+    new_event_ids,
+    read_events,
+    unmatched,
+)
 from tocsin.store.notifications import StoredMatches, record_matches
-from tocsin.store.offers import documents_between
-from tocsin.store.transaction import reach
+from tocsin.store.store import Transaction, reach
+
+MOST_TOLD = 100  # failures that a dead letter lists
+
+
+class NewOffer(NamedTuple):
+    """An offer that a commit stores: the seq of its event, whose it is, and the event."""
+
+    seq: int
+    publisher: str
+    event: PublishedOffer
+
+
+def store_offers(commit: Commit, new: Sequence[NewOffer]) -> None:
+    """Store the offers of this commit."""
+    now = commit.now_us
+    add_offers(
+        commit.transaction,
+        [StoredOffer(seq, publisher, now + event.ttl_us, event.document) for seq, publisher, event in new],
+    )
+
+
+class Outcome(NamedTuple):
+    """What came of matching an event, beside its matches; it may be stored by another process than found it."""
+
+    seq: int
+    is_offer: bool
+    reached: list[int]  # subscriptions
+    values: list[ValueBlock]
+    failures: list[Failure]  # of subscriptions that the event would have reached
+
+    def met(self, *, reveal: bool) -> OfferReach:
+        """Return what the publisher of an offer learns."""
+        return OfferReach(len(self.reached), len(self.failures), tuple(self.reached) if reveal else None)
+
+    def dead_letters(self) -> list[NewDeadLetter]:
+        """Return the dead letter that says what failed; none where nothing did.
+
+        Nor for a plain event: a subscription that divides by zero of its own fails for every one.
+        """
+        return [_failure_letter(self.seq, self.failures)] if self.failures and self.is_offer else []
+
+
+def outcomes_of(
+    live: LiveIndex,
+    seqs: Sequence[int],
+    arrivals_us: Sequence[int],
+    events: Sequence[Event],
+    matches: StoredMatches,
+    inquiry: Inquiry,
+) -> list[Outcome]:
+    """Return what came of events that the live index has just matched, of those for which there is something to say."""
+    chosen = set(inquiry.events)
+    if not isinstance(events, EventRows):  # offers never are
+        chosen |= {at for at, event in enumerate(events) if isinstance(event, PublishedOffer)}
+    if not chosen:
+        return []
+    order = np.argsort(matches.seq, kind="stable")
+    ordered = matches.seq[order]
+    found = []
+    for at in sorted(chosen):
+        seq = seqs[at]
+        mine = order[slice(*np.searchsorted(ordered, [seq, seq + 1]))]
+        owners = dict(zip(matches.subscription[mine].tolist(), matches.owner[mine].tolist(), strict=True))
+        told = [_beside(match, owners[int(match.id)]) for match in inquiry.matches(at, list(owners))]
+        values = encode_values(seq, [one for one in told if one.values or one.bindings])
+        failures = _live_failures(live, seq, arrivals_us[at], inquiry.failed(at, set(owners)))
+        live.failures += len(failures)
+        found.append(Outcome(seq, isinstance(events[at], PublishedOffer), sorted(owners), values, failures))
+    return found
+
+
+def store_outcomes(transaction: Transaction, outcomes: Sequence[Outcome]) -> None:
+    """Store what is told beside events, and failures, in the transaction that records the matches."""
+    add_values(transaction, [block for one in outcomes for block in one.values])
+    new = [letter for one in outcomes for letter in one.dead_letters()]
+    if new:
+        first = transaction.draw(len(new))
+        add_dead_letters(transaction, list(enumerate(new, first)))
+
+
+def _beside(match: Any, owner: int) -> NewBeside:
+    bindings = [plain_values(each) for each in match.bindings]
+    return NewBeside(int(match.id), owner, plain_values(match.computed), bindings)
+
+
+def _live_failures(live: LiveIndex, seq: int, arrival_us: int, failures: Sequence[Failure]) -> list[Failure]:
+    """Return the failures of subscriptions that the event would have reached."""
+    if not failures:
+        return []
+    ids = np.array([int(one.id) for one in failures], np.int64)
+    at = np.full(len(ids), seq, np.int64), np.full(len(ids), arrival_us, np.int64)
+    keep, _ = live.leases.apply_rule(*at, ids)
+    return [one for one, kept in zip(failures, keep.tolist(), strict=True) if kept]
+
+
+def _failure_letter(seq: int, failures: Sequence[Failure]) -> NewDeadLetter:
+    count = f"{len(failures)} subscription{'' if len(failures) == 1 else 's'}"
+    reason = f"the offer {seq} could not be matched with {count}: {failures[0].reason}"[:2000]
+    listed = [{"subscription": one.id, "reason": one.reason} for one in failures[:MOST_TOLD]]
+    body: dict[str, Any] = {"offer": seq, "failures": len(failures), "first": listed}
+    return NewDeadLetter("match", "", reason, b"[]", msgspec.json.encode(body))
+
+
+def add_reach(receipts: list[PublishReceipt], reached: dict[int, OfferReach]) -> None:
+    """Let receipts say whom their offers reached."""
+    for at, receipt in enumerate(receipts):
+        if receipt.seq in reached:
+            receipts[at] = msgspec.structs.replace(receipt, met=reached[receipt.seq])
+
+
+# --- Publishing -------------------------------------------------------------------------------------------------------
+
 
 Receipts = list[PublishReceipt]
 
@@ -60,7 +195,7 @@ class Publish:
     schema: Schema | None = None  # by which it was judged
     items: list[Admitted | Rejected] = field(default_factory=list)
     mapping: SiteMapping | None = None  # of the site whose documents these are
-    memo: ProgramMemo = field(default_factory=ProgramMemo)  # what programs have said
+    memo: ProgramMemo | None = None  # what programs have said
     tries: int = 0  # how often operators and programs were asked before the commit
 
     @cached_property
@@ -82,8 +217,9 @@ class Publish:
         """Do what takes long before the commit: judge, and let operators and programs run for what follows the rules."""
         self.judge(core, core.schema)
         self.tries += 1
-        if core.matches_inline:
+        if core.matches_inline and core.live.matcher.takes_long:
             fine = [item for item in self.items if isinstance(item, Admitted)]
+            self.memo = self.memo or ProgramMemo()
             said = core.live.matcher.prefetch([item.event for item in fine], [item.known for item in fine], self.memo)
             for item, known in zip(fine, said, strict=True):
                 item.known = known
@@ -175,7 +311,7 @@ def _publish_together(core: Core, matched: Callable[[MatchedBatch], None], pendi
             transaction = commit.transaction
             record_matches(transaction, transaction.start.matched_through, transaction.seq, matches)
             batch = _batch(core, commit, matches, stored, outcomes)
-        idempotency.add_answers(
+        add_answers(
             commit.transaction,
             [(*name, hashed, msgspec.json.encode(receipts)) for name, (hashed, receipts) in answers.items()],
         )
@@ -216,7 +352,7 @@ def _answer(
     name = (request.publisher, request.key or "")
     if request.key is not None:
         before = answers.get(name)
-        if before is None and (found := idempotency.find_answer(commit.connection, *name)):
+        if before is None and (found := find_answer(commit.connection, *name)):
             before = (found[0], _receipts(found[1]))
         if before is not None:
             if before[0] != request.hashed:
@@ -269,8 +405,8 @@ def _store(
 ) -> list[NewOffer]:  # fmt: skip
     """Store events and dead letters; return the offers among them."""
     version = commit.schema.version
-    events.add_events(commit.transaction, version, [(seq, id, item.body) for seq, id, item in stored])
-    dead_letters.add_dead_letters(commit.transaction, dead)
+    add_events(commit.transaction, version, [(seq, id, item.body) for seq, id, item in stored])
+    add_dead_letters(commit.transaction, dead)
     found = [(seq, item.event) for seq, _, item in stored if isinstance(item.event, PublishedOffer)]
     if not found:
         return []
@@ -288,9 +424,15 @@ def _match(
     arrivals = [commit.now_us] * len(seqs)
     found: list[Event] = [item.event for _, _, item in stored]
     known = {at: item.known for at, (_, _, item) in enumerate(stored) if item.known is not None}
-    closed = commit.live.matcher.takes_long and all(part.is_patient for part in parts)
-    inquiry, memo = Inquiry(known, closed=closed), ProgramMemo.joined([part.memo for part in parts], closed=closed)
-    with commit.live.matcher.programs.remembering(memo):
+    matcher = commit.live.matcher
+    if not matcher.takes_long:
+        inquiry = Inquiry(known)
+        matches = commit.live.match(seqs, arrivals, found, inquiry)
+        return matches, outcomes_of(commit.live, seqs, arrivals, found, matches, inquiry)
+    closed = all(part.is_patient for part in parts)
+    inquiry = Inquiry(known, closed=closed)
+    memo = ProgramMemo.joined([part.memo for part in parts if part.memo is not None], closed=closed)
+    with matcher.programs.remembering(memo):
         matches = commit.live.match(seqs, arrivals, found, inquiry)
     if closed and (memo.missing or inquiry.missing):
         lacking = {id(stored[at][2]) for at in inquiry.missing}

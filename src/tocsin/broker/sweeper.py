@@ -10,12 +10,11 @@ import threading
 from collections.abc import Callable
 
 from tocsin.broker.core import Core
-from tocsin.broker.cursors import instant
 from tocsin.documents.subscriptions import LeaseNotice
 from tocsin.errors import TocsinError
-from tocsin.store import retention, seals, subscriptions
+from tocsin.store import progress, seals, subscriptions
+from tocsin.store.store import SECOND, instant, reach
 from tocsin.store.subscriptions import StoredSubscription
-from tocsin.store.transaction import SECOND, reach
 
 log = logging.getLogger("tocsin.broker")
 NoticeCallback = Callable[[LeaseNotice], object]
@@ -28,7 +27,9 @@ class Sweeper:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._noticed: set[tuple[int, int]] = set()  # (id, end) of leases that the store knows notice was given of, or none is due
+        self._noticed: set[tuple[int, int]] = (
+            set()
+        )  # (id, end) of leases that the store knows notice was given of, or none is due
         self._callbacks: list[NoticeCallback] = []
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -127,9 +128,9 @@ class Sweeper:
         if not notices:
             return []
         with self._core.store.write() as transaction:
-            given = retention.noticed(transaction.connection, [notice.subscription for notice in notices])
+            given = progress.noticed(transaction.connection, [notice.subscription for notice in notices])
             new = [notice for notice in notices if given.get(notice.subscription) != notice.generation]
-            retention.add_notices(transaction, [(notice.subscription, notice.generation) for notice in new])
+            progress.add_notices(transaction, [(notice.subscription, notice.generation) for notice in new])
         return new
 
     def leases_ending(self, now_us: int, owner: int | None) -> list[LeaseNotice]:
@@ -151,7 +152,7 @@ class Sweeper:
         while more and not self._stop.is_set():
             with self._core.commit() as commit:
                 subscriptions.end_paused(commit.transaction)
-                more = retention.retain(commit.transaction, keep_from)
+                more = progress.retain(commit.transaction, keep_from)
             self._core.forget()
 
 

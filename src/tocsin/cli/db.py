@@ -11,7 +11,7 @@ import typer
 
 from tocsin.cli.console import JSON_OPTION, print_json
 
-app = typer.Typer(help="Look after a store: upgrade, check, backup, restore.", no_args_is_help=True)
+app = typer.Typer(help="Look after a store: upgrade, downgrade, check, backup, restore.", no_args_is_help=True)
 STORE = typer.Argument(help="The store: a SQLite file, or postgresql://user@host/database.")
 
 
@@ -28,6 +28,23 @@ def upgrade(store: str = STORE, json: bool = JSON_OPTION) -> None:
 
 
 @app.command()
+def downgrade(
+    store: str = STORE,
+    version: str = typer.Argument(help="The version of before, as `tocsin db upgrade` printed it: 0007."),
+    json: bool = JSON_OPTION,
+) -> None:
+    """Take the tables of a store back to an earlier version, before that is installed again; nothing acknowledged is lost."""
+    from tocsin.store.database import downgrade as run
+
+    _exists(store)
+    before, after = run(store, version)
+    if json:
+        print_json({"before": before, "after": after})
+    else:
+        print(f"version {after}, was {before}")
+
+
+@app.command()
 def check(
     store: str = STORE,
     head: list[str] = typer.Option([], help="A head that was kept elsewhere, SEQ:DIGITS; again for more."),
@@ -35,7 +52,7 @@ def check(
 ) -> None:
     """Check everything that should hold in a store. Exit code 1: something does not."""
     from tocsin.store import Store
-    from tocsin.store.check import check as run
+    from tocsin.store.seals import check as run
 
     _exists(store)
     opened = Store.open(store)

@@ -207,7 +207,8 @@ def explain(
 ) -> None:
     """Say for each condition whether it held, with the actual values, and for each call of an operator what it found.
 
-    Of an offer, its rules are told too, and what it computes for the one who asks.
+    Of an offer, its rules are told too, and what it computes for the one who asks. Without --schema, attributes have the
+    types of what they are compared with.
 
     Exit code 1: the event does not match.
     """
@@ -215,12 +216,17 @@ def explain(
 
     from tocsin.language import bind
     from tocsin.language import explain as explain_pair
+    from tocsin.language import parse as parse_text
     from tocsin.language.offer import is_offer
     from tocsin.language.syntax import names_of
     from tocsin.offers import Analysis, open_programs
     from tocsin.operators.registry import open_registry
+    from tocsin.schema import Schema
 
-    loaded = required_schema(schema)
+    if schema is None and mapping is None:
+        loaded = Schema.dynamic(parse_text(expression).event_types)
+    else:
+        loaded = required_schema(schema)
     try:
         raw = msgspec.json.decode(sys.stdin.read() if event == "-" else event)
     except msgspec.DecodeError as error:

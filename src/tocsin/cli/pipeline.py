@@ -130,7 +130,7 @@ def estimate(
     """Estimate how many events a day a draft subscription would match, with the bounds of the error."""
     from dataclasses import asdict
 
-    from tocsin.broker.estimate import EventSample
+    from tocsin.broker.inquiries import EventSample
     from tocsin.pipeline.followers import open_store
 
     found = EventSample.of_store(open_store(store), sample).estimate(expression)

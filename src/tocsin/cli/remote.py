@@ -21,11 +21,13 @@ from tocsin.errors import EventRejected, FileError, TocsinError
 
 if TYPE_CHECKING:
     from tocsin.client import Client
+    from tocsin.documents.events import BatchReceipt
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 URL_OPTION = typer.Option(None, "--url", envvar="TOCSIN_URL", help=f"The service.  [{DEFAULT_URL}]")
 TOKEN_OPTION = typer.Option(None, "--token", envvar="TOCSIN_TOKEN", help="An API token.  [of tocsin login]")
 BATCH = 1_000
+_MOST_TOLD = 10  # bad events whose reasons are printed
 
 
 def login(
@@ -99,6 +101,7 @@ def publish(
     """Publish events in batches, as fast as the service takes them. Exit code 1: some were bad, and are dead letters."""
     accepted = rejected = 0
     bad: list[str] = []  # documents that cannot be translated
+    reasons: list[str] = []  # why the first bad events are bad
     with connect(url, token) as client, ExitStack() as opened:
         from tocsin.client import connectors
 
@@ -109,10 +112,15 @@ def publish(
             batches = client.publish_many(_translated(client, mapping, events, bad), size=batch, atomic=atomic)
         else:
             lines = (line.strip() for line in read_lines(events) if line.strip())
-            batches = client.publish_many(lines, size=batch, atomic=atomic)
+            batches = client.publish_many(lines, size=batch, atomic=atomic, receipts=not atomic)
         with progress("publishing", batches) as shown, suppress(KeyboardInterrupt):
             for one in shown:
+                reasons += _reasons(one, accepted + rejected + 1)[: _MOST_TOLD - len(reasons)]
                 accepted, rejected = accepted + one.accepted, rejected + one.rejected
+    for line in reasons:
+        warn(line)
+    if rejected > len(reasons) > 0:
+        warn(f"and {rejected - len(reasons)} more")
     rejected += len(bad)
     for line in bad:
         warn(line)
@@ -122,6 +130,15 @@ def publish(
         print(f"{accepted} accepted, {rejected} rejected")
     if rejected:
         raise typer.Exit(1)
+
+
+def _reasons(batch: BatchReceipt, first: int) -> list[str]:
+    """Return why events of a batch are bad, a line each; they are counted from `first`."""
+    return [
+        f"event {number}: {'; '.join(each.message for each in one.violations)}"
+        for number, one in enumerate(batch.items, first)
+        if not one.accepted
+    ]
 
 
 def _translated(client: Client, path: Path, events: str, bad: list[str]) -> Iterator[bytes]:

@@ -101,8 +101,8 @@ def audit(
     json: bool = JSON_OPTION,
 ) -> None:
     """Show who did what with accounts, credentials, webhooks and the schema, the newest first."""
-    from tocsin.broker.cursors import instant
     from tocsin.service.account_upkeep import trail
+    from tocsin.store.store import instant
 
     with _opened(store) as opened:
         found = trail(opened, limit, account)

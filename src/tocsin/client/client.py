@@ -225,15 +225,15 @@ class Client:
         return _taken(self._http, token)
 
     def publish_many(
-        self, events: Iterable[Event], *, size: int = 1000, atomic: bool = False
+        self, events: Iterable[Event], *, size: int = 1000, atomic: bool = False, receipts: bool = False
     ) -> Iterator[BatchReceipt]:
-        """Publish any number of events in batches of `size`; yields what became of each batch.
+        """Publish any number of events in batches of `size`; yields what became of each batch, with `receipts` of each event.
 
         One batch is on its way at a time, and one that is refused for being too much is sent again after the time that the
         service asks for, under the same key: nothing is published twice.
         """
         for chunk in _chunks(events, size):
-            yield self.publish_all(chunk, atomic=atomic, receipts=False)
+            yield self.publish_all(chunk, atomic=atomic, receipts=receipts)
 
     def listen(
         self, *, cursor: str | None = None, consumer: str = "default", start: Start = "acknowledged"
@@ -383,15 +383,15 @@ class AsyncClient:
         return _taken(self._http, token)
 
     async def publish_many(
-        self, events: Iterable[Event], *, size: int = 1000, atomic: bool = False
+        self, events: Iterable[Event], *, size: int = 1000, atomic: bool = False, receipts: bool = False
     ) -> AsyncIterator[BatchReceipt]:
-        """Publish any number of events in batches of `size`; yields what became of each batch.
+        """Publish any number of events in batches of `size`; yields what became of each batch, with `receipts` of each event.
 
         One batch is on its way at a time, and one that is refused for being too much is sent again after the time that the
         service asks for, under the same key: nothing is published twice.
         """
         for chunk in _chunks(events, size):
-            yield await self.publish_all(chunk, atomic=atomic, receipts=False)
+            yield await self.publish_all(chunk, atomic=atomic, receipts=receipts)
 
     async def listen(
         self, *, cursor: str | None = None, consumer: str = "default", start: Start = "acknowledged"
@@ -434,4 +434,5 @@ def _final(error: Exception) -> Exception:
     """Return what the caller gets to see."""
     if isinstance(error, ServiceRefused):
         return error
-    return ServiceUnreachable(f"the service cannot be reached: {type(error).__name__}: {error}")
+    where = f" at {error.request.url.copy_with(path='/')}" if isinstance(error, httpx.RequestError) else ""
+    return ServiceUnreachable(f"the service cannot be reached{where}: {type(error).__name__}: {error}")

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -94,6 +94,19 @@ class Check:
     whole: bool = False  # it is the whole condition of a subscription, beside a weaker one that finds it
 
 
+class TablePredicates(NamedTuple):
+    """What kernels read of a ConjunctionTable, and it says what each is."""
+
+    offset: npt.NDArray[np.int64]
+    column: npt.NDArray[np.uint16]
+    kind: npt.NDArray[np.uint8]
+    low: npt.NDArray[np.int32]
+    high: npt.NDArray[np.int32]
+    set_offset: npt.NDArray[np.int64]
+    set_low: npt.NDArray[np.int32]
+    set_high: npt.NDArray[np.int32]
+
+
 @dataclass(frozen=True, slots=True)
 class ConjunctionTable:
     """Conjunctions i = 0 .. n-1; the predicates of conjunction i are rows offset[i] .. offset[i+1] of the flat columns.
@@ -119,3 +132,10 @@ class ConjunctionTable:
 
     def __len__(self) -> int:
         return len(self.subscription)
+
+    @property
+    def predicates(self) -> TablePredicates:
+        """The arrays of predicates."""
+        return TablePredicates(
+            self.offset, self.column, self.kind, self.low, self.high, self.set_offset, self.set_low, self.set_high
+        )

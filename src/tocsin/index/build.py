@@ -38,7 +38,7 @@ from tocsin.index.row_sections import (
     choose_ranged,
     order_by_cluster,
 )
-from tocsin.index.rows import BYTE_CODES, BYTE_GROUPS, write_filters
+from tocsin.index.rows import BYTE_CODES, BYTE_GROUPS, Stripes, write_filters
 from tocsin.index.segment import Segment
 
 if TYPE_CHECKING:
@@ -122,7 +122,8 @@ def _number_groups(
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Return the groups (column, kind, first atom or -1, atoms) and the group of each (column * 5 + kind)."""
     used = np.bincount(
-        lowered.atom_column[~placement.replaced] * 5 + lowered.atom_kind[~placement.replaced], minlength=5 * len(codes)
+        lowered.atoms.column[~placement.replaced] * 5 + lowered.atoms.kind[~placement.replaced],
+        minlength=5 * len(codes),
     )
     group_of = np.full(5 * len(codes) + 1, -1, np.int32)
     groups: list[tuple[int, int, int, int]] = []
@@ -162,11 +163,13 @@ def _add_filters(
     share = np.ones(ATOM_NUMBERS, np.float32)
     share[atoms.number] = atoms.selectivity  # of local atoms too, which differ by block and are not asked for
     byte_group = np.repeat(np.arange(-1, count), [2, *groups[:count, 3].tolist()])
-    filters, block_filter, kept = write_filters(
+    stripes = Stripes(
         sections[Section.ATOMS], sections[Section.STRIPE_ROW], sections[Section.STRIPE_DATA],
-        sections[Section.STRIPE_WIDTH], sections[Section.BLOCK_STRIPE], sections[Section.BLOCK_RANGES], byte_group,
-        groups[:count, 2].astype(np.int64), share, passing,
+        sections[Section.STRIPE_WIDTH], sections[Section.BLOCK_STRIPE],
     )  # fmt: skip
+    filters, block_filter, kept = write_filters(
+        stripes, sections[Section.BLOCK_RANGES], byte_group, groups[:count, 2].astype(np.int64), share, passing
+    )
     if kept and 2 * kept >= scalars[Scalar.ROWS]:
         scalars[Scalar.BYTE_GROUPS] = count
         sections[Section.FILTERS], sections[Section.BLOCK_FILTER] = filters, block_filter

@@ -18,7 +18,7 @@ for what there is). Wrong statistics cost speed, never correctness.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -46,8 +46,7 @@ EXCLUDED_CODES = 32  # of which each is an atom of its own
 MOST_ATOMS = 200  # of a row, before what excludes values is one generic atom
 
 
-@dataclass(frozen=True, slots=True)
-class Grids:
+class Grids(NamedTuple):
     """Equi-depth bucket grids: grid g splits column[g] at boundary[start[g]:start[g + 1]], finest grids first.
 
     Code v lies in bucket number (count of boundaries <= v).
@@ -59,22 +58,34 @@ class Grids:
     boundary: npt.NDArray[np.int32]
 
 
+class LoweredAtoms(NamedTuple):
+    """Atoms: those of conjunction i are offset[i] .. offset[i + 1]."""
+
+    offset: npt.NDArray[np.int64]
+    column: npt.NDArray[np.int32]
+    kind: npt.NDArray[np.uint8]
+    value: npt.NDArray[np.int32]
+    selectivity: npt.NDArray[np.float32]
+
+
+class AccessCandidates(NamedTuple):
+    """Access candidates: those of conjunction i are offset[i] .. offset[i + 1]."""
+
+    offset: npt.NDArray[np.int64]
+    column: npt.NDArray[np.int32]  # column, or columns + grid
+    value: npt.NDArray[np.int32]  # where it is a list: its predicate
+    codes: npt.NDArray[np.int32]  # how many codes a list has, 1 for others
+    selectivity: npt.NDArray[np.float32]
+    atom: npt.NDArray[np.int64]  # the EQ or list atom that the key would replace, -1 for a bucket
+
+
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """Atoms and access candidates of conjunctions 0 .. n-1, both grouped by conjunction."""
+    """Atoms and access candidates of conjunctions 0 .. n-1."""
 
     never: npt.NDArray[np.bool_]  # per conjunction: no event can satisfy it
-    atom_offset: npt.NDArray[np.int64]
-    atom_column: npt.NDArray[np.int32]
-    atom_kind: npt.NDArray[np.uint8]
-    atom_value: npt.NDArray[np.int32]
-    atom_selectivity: npt.NDArray[np.float32]
-    access_offset: npt.NDArray[np.int64]
-    access_column: npt.NDArray[np.int32]  # column, or columns + grid
-    access_value: npt.NDArray[np.int32]  # where it is a list: its predicate
-    access_codes: npt.NDArray[np.int32]  # how many codes a list has, 1 for others
-    access_selectivity: npt.NDArray[np.float32]
-    access_atom: npt.NDArray[np.int64]  # the EQ or list atom that the key would replace, -1 for a bucket
+    atoms: LoweredAtoms
+    access: AccessCandidates
     generic: npt.NDArray[np.int32]  # per generic predicate: column, kind, low, high
 
 
@@ -110,13 +121,8 @@ def lower(table: ConjunctionTable, statistics: Statistics, grids: Grids) -> Lowe
     codes = np.array([2 * len(column.constants) + 1 for column in table.columns], np.int32)
     multiple = np.array([column.multiple for column in table.columns], np.bool_)
     generic, generic_number = _number_generic(table, multiple)
-    parts = _lower(
-        table.offset, table.column, table.kind, table.low, table.high,
-        table.set_offset, table.set_low, table.set_high, codes, multiple, generic_number,
-        statistics.start, statistics.cumulative, grids.column, grids.level, grids.start, grids.boundary,
-    )  # fmt: skip
-    fields: list[Any] = [*parts, generic]
-    return Lowered(*fields)
+    never, atoms, access = _lower(table.predicates, codes, multiple, generic_number, statistics, grids)
+    return Lowered(never, atoms, access, generic)
 
 
 def _number_generic(
@@ -140,11 +146,11 @@ def _number_generic(
 
 
 @kernel
-def _lower(
-    offset, column, kind, low, high, set_offset, set_low, set_high, codes, multiple, generic_number,
-    cumulative_start, cumulative, grid_column, grid_level, grid_start, boundary,
-):  # fmt: skip
-    """Return the fields of Lowered; the meaning of each atom is in the module's head."""
+def _lower(predicates, codes, multiple, generic_number, statistics, grids):
+    """Return never, atoms and access of Lowered; the meaning of each atom is in the module's head."""
+    offset, column, kind, low, high, set_offset, set_low, set_high = predicates
+    cumulative_start, cumulative = statistics
+    grid_column, grid_level, grid_start, boundary = grids
     n, m, columns = len(offset) - 1, len(column), len(codes)
     never = np.zeros(n, np.bool_)
     atom_offset, access_offset = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
@@ -262,18 +268,20 @@ def _lower(
                 atom_column[a], atom_kind[a], atom_value[a], atom_selectivity[a] = c, LE, second, share
                 a += 1
         atom_offset[i + 1], access_offset[i + 1] = a, x
-    return (
-        never, atom_offset, atom_column[:a].copy(), atom_kind[:a].copy(), atom_value[:a].copy(),
-        atom_selectivity[:a].copy(), access_offset, access_column[:x].copy(), access_value[:x].copy(),
-        access_codes[:x].copy(), access_selectivity[:x].copy(), access_atom[:x].copy(),
+    atoms = LoweredAtoms(
+        atom_offset, atom_column[:a].copy(), atom_kind[:a].copy(), atom_value[:a].copy(), atom_selectivity[:a].copy()
+    )
+    access = AccessCandidates(
+        access_offset, access_column[:x].copy(), access_value[:x].copy(), access_codes[:x].copy(),
+        access_selectivity[:x].copy(), access_atom[:x].copy(),
     )  # fmt: skip
+    return never, atoms, access
 
 
 # Statistics.
 
 
-@dataclass(frozen=True, slots=True)
-class Statistics:
+class Statistics(NamedTuple):
     """Cumulative frequencies of codes: column c has cumulative[start[c] : start[c] + codes(c) + 1].
 
     The frequency of codes low..high in column c is cumulative[start[c] + high + 1] - cumulative[start[c] + low];

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.index.jit import helper, kernel
+from tocsin.index.jit import helper, inlined, kernel
 from tocsin.index.key_column import CodesOfOne, MultipleCodes
 from tocsin.index.raw_memory import ascii_texts, byte_at, int32_at, word_at
 from tocsin.language.text_patterns import AS_IT_IS, FOLDED, Piece, like_of
@@ -52,6 +52,18 @@ class Grams(NamedTuple):
 
     bits: Words
     start: Codes
+    anchor: Codes
+
+
+class GramLevel(NamedTuple):
+    """Grams of one size, hashed to so many bits, that begin there in arrays as those of Grams."""
+
+    size: int
+    bits: int
+    words: Words
+    first_word: int
+    start: Codes
+    first_start: int
     anchor: Codes
 
 
@@ -400,10 +412,11 @@ def find_in_one(data: Bytes, offset: Int64s, counts: Int64s, stacked: Stacked) -
                 for level in range(len(LEVELS)):
                     at = len(LEVELS) * f + level
                     if stacked.size[at]:
-                        found, n = _scan(
-                            text, length, t, LEVELS[level], stacked.size[at], stacked.bits, stacked.words[at],
-                            stacked.start, stacked.starts[at], stacked.anchor, arrays, fired, found, n,
+                        one = GramLevel(
+                            LEVELS[level], np.int64(stacked.size[at]), stacked.bits, np.int64(stacked.words[at]),
+                            stacked.start, np.int64(stacked.starts[at]), stacked.anchor,
                         )  # fmt: skip
+                        found, n = _scan(text, length, t, one, arrays, fired, found, n)
         n = _sorted_once(found, start, n)
         ends[c + 1] = n
     return ends, found[:n].copy()
@@ -447,9 +460,12 @@ def find_patterns(
             for p in arrays.bare:
                 if is_like_bytes(text, length, p, arrays):
                     found, n = _put(found, n, arrays.code[p])
-            found, n = _scan_level(text, length, i, 4, four, arrays, fired, found, n)
-            found, n = _scan_level(text, length, i, 2, two, arrays, fired, found, n)
-            found, n = _scan_level(text, length, i, 1, one, arrays, fired, found, n)
+            if len(four.bits):
+                found, n = _scan(text, length, i, level_of(four, 4), arrays, fired, found, n)
+            if len(two.bits):
+                found, n = _scan(text, length, i, level_of(two, 2), arrays, fired, found, n)
+            if len(one.bits):
+                found, n = _scan(text, length, i, level_of(one, 1), arrays, fired, found, n)
         n = _sorted_once(found, start, n)
         offset[e + 1] = n
     return offset, found[:n].copy()
@@ -478,25 +494,21 @@ def _put(found: Codes, n: int, code: np.int32) -> tuple[Codes, int]:
     return found, n + 1
 
 
-@helper
-def _scan_level(
-    text: Bytes, length: int, number: int, size: int, grams: Grams, arrays: Arrays, fired: Codes, found: Codes, n: int
-) -> tuple[Codes, int]:
-    """Append the codes of the patterns with anchors of one level that the text is like."""
-    if not len(grams.bits):
-        return found, n
-    bits = 6
+@inlined
+def level_of(grams: Grams, size: int) -> GramLevel:
+    """Return a level that has its arrays to itself."""
+    bits = np.int64(6)
     while (1 << bits) < 64 * len(grams.bits):
         bits += 1
-    return _scan(text, length, number, size, bits, grams.bits, 0, grams.start, 0, grams.anchor, arrays, fired, found, n)
+    return GramLevel(size, bits, grams.bits, np.int64(0), grams.start, np.int64(0), grams.anchor)
 
 
 @helper
 def _scan(
-    text: Bytes, length: int, number: int, size: int, bits: int, words: Words, first_word: int, start: Codes,
-    first_start: int, anchor: Codes, arrays: Arrays, fired: Codes, found: Codes, n: int,
-) -> tuple[Codes, int]:  # fmt: skip
-    """The same, for a level that begins there in its arrays."""
+    text: Bytes, length: int, number: int, level: GramLevel, arrays: Arrays, fired: Codes, found: Codes, n: int
+) -> tuple[Codes, int]:
+    """Append the codes of the patterns with anchors of one level that the text is like."""
+    size, bits, words, first_word, start, first_start, anchor = level
     base, left, right = text.ctypes.data, np.uint64(64 - 8 * size), np.uint64(64 - bits)
     for at in range(length - size + 1):
         h = np.int64(((word_at(base + at) << left) * _MIXER) >> right)

@@ -97,23 +97,23 @@ class AccessColumns:
 def choose_schemas(lowered: Lowered, access: AccessColumns, costs: PlanCosts) -> list[Schema]:
     """Return the access schemas by the rule in the module's head, most useful first."""
     n = len(lowered.never)
-    lists = np.zeros(len(lowered.access_codes) + 1, np.int64)
-    np.cumsum(lowered.access_codes > 1, out=lists[1:])
-    looked_up = np.diff(lists[lowered.access_offset]).astype(np.float64)
+    lists = np.zeros(len(lowered.access.codes) + 1, np.int64)
+    np.cumsum(lowered.access.codes > 1, out=lists[1:])
+    looked_up = np.diff(lists[lowered.access.offset]).astype(np.float64)
     # What else is looked up costs a block once for all rows that ask the same.
-    generic = lowered.atom_kind == GENERIC
+    generic = lowered.atoms.kind == GENERIC
     if generic.any():
-        distinct = len(np.unique(lowered.atom_value[generic])) / generic.sum()
+        distinct = len(np.unique(lowered.atoms.value[generic])) / generic.sum()
         asked = np.concatenate([np.zeros(1, np.int64), np.cumsum(generic)])
-        looked_up = np.maximum(looked_up, distinct * np.diff(asked[lowered.atom_offset]))
+        looked_up = np.maximum(looked_up, distinct * np.diff(asked[lowered.atoms.offset]))
     cost = costs.row + costs.listed * looked_up
-    if cost.sum() <= costs.probe or not len(lowered.access_column):
+    if cost.sum() <= costs.probe or not len(lowered.access.column):
         return []
     # Evenly spaced, not random: the same conjunctions give the same plan.
     sample = np.arange(0, n, max(1, -(-n // SAMPLE)))
     weight = n / len(sample) * cost[sample]
     selectivity = _selectivity_matrix(
-        sample, len(access.values), lowered.access_offset, lowered.access_column, lowered.access_selectivity
+        sample, len(access.values), lowered.access.offset, lowered.access.column, lowered.access.selectivity
     )
     return _Greedy(selectivity, access, weight, costs.probe).run()
 
@@ -201,10 +201,8 @@ def place(table: ConjunctionTable, lowered: Lowered, access: AccessColumns, sche
     for i, schema in enumerate(schemas):
         members[i, : len(schema)] = schema
     placed = _place(
-        lowered.access_offset, lowered.access_column, lowered.access_value, lowered.access_codes,
-        lowered.access_selectivity, lowered.access_atom, width, members, access.values, access.multiple,
-        len(lowered.atom_column), table.kind, table.low, table.high, table.set_offset, table.set_low, table.set_high,
-    )  # fmt: skip
+        lowered.access, width, members, access.values, access.multiple, len(lowered.atoms.column), table.predicates
+    )
     return Placement(schemas, *placed)
 
 
@@ -220,11 +218,11 @@ def _selectivity_matrix(sample, accesses, access_offset, access_column, access_s
 
 
 @kernel
-def _place(
-    access_offset, access_column, access_value, access_codes, access_selectivity, access_atom, width, members, values,
-    multiple, atoms, kind, low, high, set_offset, set_low, set_high,
-):  # fmt: skip
+def _place(access, width, members, values, multiple, atoms, predicates):
     """Return conjunction, schema, key, replaced and several of Placement."""
+    access_offset, access_column, access_value, access_codes, access_selectivity, access_atom = access
+    kind, low, high = predicates.kind, predicates.low, predicates.high
+    set_offset, set_low, set_high = predicates.set_offset, predicates.set_low, predicates.set_high
     n = len(access_offset) - 1
     chosen_schema, rows = np.full(n, -1, np.int32), np.ones(n, np.int64)
     chosen_access, replaced = np.full((n, MAX_WIDTH), -1, np.int64), np.zeros(atoms, np.bool_)
@@ -235,6 +233,7 @@ def _place(
             known = candidate[access_column[x]]
             if known < 0 or access_selectivity[x] < access_selectivity[known]:
                 candidate[access_column[x]] = x
+        # The schema that the fewest events pass; a list may not multiply the rows of a key of several columns.
         best, chosen = np.float32(1.0), -1
         for s in range(len(width)):
             product, keys = np.float32(1.0), 1
@@ -260,6 +259,7 @@ def _place(
                     replaced[access_atom[x]] = True
         for x in range(access_offset[i], access_offset[i + 1]):
             candidate[access_column[x]] = -1
+    # A row for each combination of the values of its lists: the key of each is written out.
     total = rows.sum()
     conjunction, key = np.empty(total, np.int64), np.zeros(total, np.uint64)
     start = 0

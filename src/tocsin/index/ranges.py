@@ -19,7 +19,7 @@ matching/columnar/near_misses.py.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -75,16 +75,25 @@ def entry_of(masks: Words, starts: Atoms, layer: int, place: int) -> int:
     return np.int64(starts[np.uint64(part)]) + count_ones(mask & (bit - ONE))
 
 
+class RangeCosts(NamedTuple):
+    """What PlanCosts (index/plan.py) has of ranges: see there."""
+
+    ranged: int
+    many_codes: int
+    local: float
+    interval: float
+    passing: float
+
+
 @kernel
-def savings(
-    atom_offset, atom_column, atom_kind, atom_selectivity, replaced, never, codes, multiple, fewest, many, local,
-    interval, passing,
-):  # fmt: skip
+def savings(atoms, replaced, never, codes, multiple, costs):
     """Return per conjunction how many nanoseconds a tile saves where its row is stored in bands; 0 where it is not to be.
 
-    It has ranges in at least `fewest` columns of more than `many` codes. What its row asks beside intervals is tested for what passes:
+    It has ranges in at least `ranged` columns of more than `many_codes` codes. What its row asks beside intervals is tested for what passes:
     few pairs may pass then.
     """
+    atom_offset, atom_column, atom_kind, _, atom_selectivity = atoms
+    fewest, many, local, interval, passing = costs
     n = len(atom_offset) - 1
     saved = np.zeros(n, np.float32)
     for i in range(n):
@@ -111,8 +120,9 @@ def savings(
 
 
 @kernel
-def interval_atoms(atom_offset, atom_column, atom_kind, replaced, chosen, multiple):
+def interval_atoms(atoms, replaced, chosen, multiple):
     """Return per atom whether it is an end of an interval of a chosen conjunction."""
+    atom_offset, atom_column, atom_kind = atoms.offset, atoms.column, atoms.kind
     found = np.zeros(len(atom_column), np.bool_)
     for i in range(len(atom_offset) - 1):
         if chosen[i]:
@@ -135,15 +145,13 @@ def column_keys(conjunction, ranged, atom_offset, atom_column, interval, rank):
 
 
 @kernel
-def write_ranges(
-    conjunction, block_start, block_ranged, atom_offset, atom_column, atom_kind, atom_value, interval, number_of, shifts,
-    codes,
-):  # fmt: skip
+def write_ranges(conjunction, block_start, block_ranged, atoms, interval, number_of, shifts, codes):
     """Return BLOCK_RANGES, RANGE_ALIVE, RANGE_CHUNK, RANGE_LAYER, RANGE_ROWS, RANGE_START and RANGE_BYTES.
 
     conjunction[position] is that of each row in its order; number_of[column] its number among those with ranges, and
     shifts[number] the lower bits of its codes.
     """
+    atom_offset, atom_column, atom_kind, atom_value, _ = atoms
     blocks, columns = len(block_ranged), len(shifts)
     block_ranges, chunks = np.full(blocks, -1, np.int32), 0
     for b in range(blocks):
@@ -170,6 +178,7 @@ def write_ranges(
             if not block_ranged[b]:
                 continue
             for first in range(block_start[b], block_start[b + 1], CHUNK):
+                # A chunk: of each column, which rows have a range in it, and its ends.
                 masks[:], counts[:], kinds = np.uint64(0), 0, 0
                 for place in range(min(CHUNK, block_start[b + 1] - first)):
                     i = conjunction[first + place]

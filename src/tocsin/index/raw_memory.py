@@ -20,10 +20,11 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 from numba import types
-from numba.core import config
+from numba.core import cgutils, config
 from numba.extending import intrinsic
+from numba.np.arrayobj import make_array, populate_array
 
-from tocsin.index.jit import kernel, lean_kernel
+from tocsin.index.jit import inlined, kernel, lean_kernel
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -110,6 +111,28 @@ def byte_at(typing: Any, address: Any) -> Any:
     return types.uint8(types.int64), generate
 
 
+@intrinsic
+def array_at(typing: Any, address: Any, shape: Any, kind: Any) -> Any:
+    """Return the array of that shape and kind of numbers at an address, which others keep: no reference is counted.
+
+    Numba's own carray is compiled as a function that returns an array, which kernels that count no references refuse.
+    """
+    array = types.Array(kind.dtype, shape.count, "C")
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        made = make_array(array)(context, builder)
+        lengths = cgutils.unpack_tuple(builder, args[1])
+        size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(array.dtype)))
+        strides = [size]
+        for length in reversed(lengths[1:]):
+            strides.insert(0, builder.mul(strides[0], length))
+        data = builder.inttoptr(args[0], made.data.type)
+        populate_array(made, data, lengths, strides, size, None)
+        return made._getvalue()
+
+    return array(types.int64, types.UniTuple(types.intp, shape.count), kind), generate
+
+
 EVENTS_AT_ONCE = 1_024  # whose codes stay in the cache while all columns are coded
 
 if config.DISABLE_JIT:
@@ -135,6 +158,45 @@ if config.DISABLE_JIT:
     def byte_at(address: int) -> np.uint8:
         """Return the byte at an address."""
         return np.uint8(ctypes.c_uint8.from_address(int(address)).value)
+
+    def array_at(address: int, shape: tuple[int, ...], kind: type[np.generic]) -> npt.NDArray[Any]:
+        """Return the array of that shape and kind of numbers at an address."""
+        count = int(np.prod(shape)) * np.dtype(kind).itemsize
+        memory = (ctypes.c_char * count).from_address(int(address))
+        return np.frombuffer(memory, kind).reshape(shape) if count else np.zeros(shape, kind)
+
+
+# Arrays of a directory: places[2 * k] is the address of array k, places[2 * k + 1] how many numbers it has.
+
+
+@inlined
+def uint8s_at(places: Int64s, k: int) -> npt.NDArray[np.uint8]:
+    """Return array k of a directory."""
+    return array_at(places[2 * k], (places[2 * k + 1],), np.uint8)
+
+
+@inlined
+def int32s_at(places: Int64s, k: int) -> npt.NDArray[np.int32]:
+    """Return array k of a directory."""
+    return array_at(places[2 * k], (places[2 * k + 1],), np.int32)
+
+
+@inlined
+def int64s_at(places: Int64s, k: int) -> npt.NDArray[np.int64]:
+    """Return array k of a directory."""
+    return array_at(places[2 * k], (places[2 * k + 1],), np.int64)
+
+
+@inlined
+def uint64s_at(places: Int64s, k: int) -> npt.NDArray[np.uint64]:
+    """Return array k of a directory."""
+    return array_at(places[2 * k], (places[2 * k + 1],), np.uint64)
+
+
+@inlined
+def int32_rows_at(places: Int64s, k: int, columns: int) -> npt.NDArray[np.int32]:
+    """Return array k of a directory in rows of so many numbers."""
+    return array_at(places[2 * k], (places[2 * k + 1] // columns, columns), np.int32)
 
 
 @lean_kernel

@@ -66,15 +66,13 @@ def curve_tables() -> npt.NDArray[np.uint64]:
 
 
 @kernel
-def row_keys(
-    block_start, block_ranged, column_key, atom_offset, atom_kind, atom_group, atom_selectivity, atom_number,
-    dimension_of, curve,
-):  # fmt: skip
+def row_keys(block_start, block_ranged, column_key, arranged, dimension_of, curve):
     """Return per row its width, a key to sort rows within a block by, one for rows that share it, and its atoms.
 
     The atoms come most selective first, and the second key is the first three. `curve` is what curve_tables returns, `dimension_of` the coordinate of each group, or -1.
     Rows of blocks with ranges in bands (index/ranges.py) are ordered by column_key, and may have no atom at all.
     """
+    atom_offset, atom_kind, _, atom_selectivity, atom_group, atom_number = arranged
     n = len(atom_offset) - 1
     widths, keys, second = np.empty(n, np.uint8), np.empty(n, np.uint64), np.zeros(n, np.uint64)
     atoms = np.empty(len(atom_number) + MIN_WIDTH * n, np.uint16)
@@ -100,6 +98,7 @@ def row_keys(
                     q -= 1
                 chosen[q] = j
                 count += 1
+            # The atoms of a row are few: they were put in their order one by one.
             for z in range(count):
                 atoms[p + z] = atom_number[chosen[z]]
             least = 0 if block_ranged[b] and count == 0 else MIN_WIDTH
@@ -115,6 +114,7 @@ def row_keys(
                 second[r] = 0
                 keys[r] = (np.uint64(0 if small else min(width, 255)) << np.uint64(56)) | column_key[r]
                 continue
+            # Where ranges make a row selective, rows that the same events match lie near on the curve.
             coordinates[:] = (1 << COORDINATE_BITS) - 1
             for z in range(1, count):
                 j = chosen[z]
@@ -141,12 +141,13 @@ def row_keys(
 
 
 @kernel
-def sketch_rows(sorted_rows, block_start, atom_offset, atom_kind, atom_group, atom_selectivity, atom_number, groups):
+def sketch_rows(sorted_rows, block_start, arranged, groups):
     """Return SKETCHES, BLOCK_SKETCH, and how many rows are sketched by a range of each group.
 
     An atom of a group is implied by 64 rows that all have one of the group, if it is the weakest of these: of GE the one
     with the least number, of LE that with the greatest, of others only one that all have. The two that hold least are taken.
     """
+    atom_offset, atom_kind, _, atom_selectivity, atom_group, atom_number = arranged
     blocks = len(block_start) - 1
     block_sketch = np.zeros(blocks + 1, np.int32)
     for b in range(blocks):

@@ -10,7 +10,7 @@ index/rows.py and index/row_order.py then go through them as they lie.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +34,7 @@ ATOM_NUMBERS = 65_536
 SORTED_SHARE = 0.25
 
 
-@dataclass(frozen=True, slots=True)
-class ArrangedAtoms:
+class ArrangedAtoms(NamedTuple):
     """The atoms that are not replaced by the place of their conjunction; those of row r are offset[r] .. offset[r + 1].
 
     Rows are here in the order of their clusters.
@@ -61,10 +60,8 @@ def choose_ranged(
     lowered: Lowered, placement: Placement, codes: Int64s, multiple: npt.NDArray[np.bool_], costs: PlanCosts
 ) -> RangedRows:
     """Return the conjunctions whose rows cost less in bands: those of a cluster that saves more than its words cost."""
-    saved = ranges.savings(
-        lowered.atom_offset, lowered.atom_column, lowered.atom_kind, lowered.atom_selectivity, placement.replaced,
-        lowered.never, codes, multiple, costs.ranged, costs.many_codes, costs.local, costs.interval, costs.passing,
-    )  # fmt: skip
+    of_ranges = ranges.RangeCosts(costs.ranged, costs.many_codes, costs.local, costs.interval, costs.passing)
+    saved = ranges.savings(lowered.atoms, placement.replaced, lowered.never, codes, multiple, of_ranges)
     chosen = np.zeros(len(saved), np.bool_)
     candidates = np.flatnonzero(saved[placement.conjunction] > 0)
     if len(candidates):
@@ -72,14 +69,12 @@ def choose_ranged(
         schema, key = placement.schema[order], placement.key[order]
         first = np.flatnonzero(np.append(True, (schema[1:] != schema[:-1]) | (key[1:] != key[:-1])))
         of_cluster = np.add.reduceat(saved[placement.conjunction[order]].astype(np.float64), first)
-        atoms = np.repeat(saved > 0, np.diff(lowered.atom_offset))
-        least = costs.bands * len(np.unique(lowered.atom_column[atoms]))
+        atoms = np.repeat(saved > 0, np.diff(lowered.atoms.offset))
+        least = costs.bands * len(np.unique(lowered.atoms.column[atoms]))
         worth = np.repeat(of_cluster >= least, np.diff(np.append(first, len(order))))
         chosen[placement.conjunction[order[worth]]] = True
         chosen[placement.conjunction[order[~worth]]] = False  # a conjunction is stored in one way, wherever it has rows
-    interval = ranges.interval_atoms(
-        lowered.atom_offset, lowered.atom_column, lowered.atom_kind, placement.replaced, chosen, multiple
-    )
+    interval = ranges.interval_atoms(lowered.atoms, placement.replaced, chosen, multiple)
     return RangedRows(chosen, interval)
 
 
@@ -97,13 +92,10 @@ def order_by_cluster(
     new = np.ones(len(order), np.bool_)
     new[1:] = (schema[1:] != schema[:-1]) | (key[1:] != key[:-1])
     start = np.append(np.flatnonzero(new), len(order))
-    atoms_before = np.concatenate([[0], np.cumsum(np.diff(lowered.atom_offset)[placement.conjunction[order]])])
+    atoms_before = np.concatenate([[0], np.cumsum(np.diff(lowered.atoms.offset)[placement.conjunction[order]])])
     large = np.flatnonzero(np.diff(atoms_before[start]) > _local_limit(scalars))
     if len(large):
-        lead = rows.lead_keys(
-            lowered.atom_offset, lowered.atom_column, lowered.atom_kind, lowered.atom_value,
-            lowered.atom_selectivity, placement.replaced,
-        )[placement.conjunction]  # fmt: skip
+        lead = rows.lead_keys(lowered.atoms, placement.replaced)[placement.conjunction]
         for cluster in large.tolist():
             part = slice(start[cluster], start[cluster + 1])
             order[part] = radix_order(lead, order[part])
@@ -120,10 +112,10 @@ def arrange_atoms(
     lowered: Lowered, placement: Placement, order: Int64s, group_of: npt.NDArray[np.int32]
 ) -> ArrangedAtoms:
     """Return the atoms of the placed rows in that order; group_of has the group of each column * 5 + kind."""
+    most = len(lowered.atoms.kind) if len(order) == len(lowered.never) else -1
     offset, column, kind, value, selectivity = rows.arrange(
-        placement.conjunction[order], len(lowered.atom_kind) if len(order) == len(lowered.never) else -1, lowered.atom_offset, lowered.atom_column, lowered.atom_kind, lowered.atom_value,
-        lowered.atom_selectivity, placement.replaced,
-    )  # fmt: skip
+        placement.conjunction[order], most, lowered.atoms, placement.replaced
+    )
     group = group_of[column * 5 + kind]
     return ArrangedAtoms(offset, kind, value, selectivity, group, np.zeros(len(kind), np.uint16))
 
@@ -139,21 +131,18 @@ def add_rows(
     block_start, block_next = rows.cut_blocks(cluster_start, atoms.offset, is_local, _local_limit(scalars), in_bands)
     block_ranged, range_columns = in_bands[block_start[:-1]], _range_columns(lowered, ranged)
     _number_atoms(sections, scalars, atoms, block_start, is_local, groups)
-    of_atoms = (atoms.offset, atoms.kind, atoms.group, atoms.selectivity, atoms.number)
     rank = np.full(len(codes), len(codes), np.int64)
     rank[range_columns] = np.arange(len(range_columns))
     column_key = ranges.column_keys(
-        conjunction, in_bands, lowered.atom_offset, lowered.atom_column, ranged.interval, rank
+        conjunction, in_bands, lowered.atoms.offset, lowered.atoms.column, ranged.interval, rank
     )  # fmt: skip
     widths, keys, second, row_atoms, row_offset = row_order.row_keys(
-        block_start, block_ranged, column_key, *of_atoms, _dimensions(atoms, len(groups)), row_order.curve_tables()
+        block_start, block_ranged, column_key, atoms, _dimensions(atoms, len(groups)), row_order.curve_tables()
     )
     sorted_rows = sort_within(keys, block_start, sort_within(second, block_start, np.arange(len(keys))))
-    built = rows.write_rows(
-        sorted_rows, block_start, widths, row_atoms, row_offset, atoms.group, is_local, atoms.offset, len(groups)
-    )
+    built = rows.write_rows(sorted_rows, block_start, widths, row_atoms, row_offset, atoms, is_local, len(groups))
     written, stripe_row, stripe_data, stripe_width, block_stripe, dense_list, block_dense = built
-    sketches, block_sketch, sketched = row_order.sketch_rows(sorted_rows, block_start, *of_atoms, len(groups))
+    sketches, block_sketch, sketched = row_order.sketch_rows(sorted_rows, block_start, atoms, len(groups))
     sections |= {
         Section.ATOMS: written, Section.STRIPE_ROW: stripe_row, Section.STRIPE_DATA: stripe_data,
         Section.STRIPE_WIDTH: stripe_width, Section.SKETCHES: sketches, Section.BLOCK_SKETCH: block_sketch,
@@ -171,7 +160,7 @@ def add_rows(
 
 def _range_columns(lowered: Lowered, ranged: RangedRows) -> npt.NDArray[np.int32]:
     """Return the columns that have ranges in bands, the most used first."""
-    used = np.bincount(lowered.atom_column[ranged.interval], minlength=1)
+    used = np.bincount(lowered.atoms.column[ranged.interval], minlength=1)
     order = np.argsort(-used, kind="stable")
     return order[used[order] > 0].astype(np.int32)
 
@@ -189,9 +178,8 @@ def _add_ranges(
     number_of = np.full(len(codes), -1, np.int64)
     number_of[range_columns] = np.arange(len(range_columns))
     written = ranges.write_ranges(
-        conjunction, block_start, block_ranged, lowered.atom_offset, lowered.atom_column, lowered.atom_kind,
-        lowered.atom_value, ranged.interval, number_of, shifts, codes,
-    )  # fmt: skip
+        conjunction, block_start, block_ranged, lowered.atoms, ranged.interval, number_of, shifts, codes
+    )
     kinds = (
         Section.BLOCK_RANGES, Section.RANGE_ALIVE, Section.RANGE_CHUNK, Section.RANGE_LAYER, Section.RANGE_ROWS,
         Section.RANGE_START, Section.RANGE_BYTES,
@@ -271,17 +259,7 @@ def add_subscriptions(
     numbers[row] = ~row.astype(np.int32)
     sections[Section.NUMBERS] = numbers
     multiple = np.array([column.multiple for column in table.columns], np.bool_)
-    overlapping = rows.overlapping(
-        table.subscription,
-        len(table.ids),
-        table.offset,
-        table.column,
-        table.kind,
-        table.low,
-        table.high,
-        multiple,
-        never,
-    )
+    overlapping = rows.overlapping(table.subscription, len(table.ids), table.predicates, multiple, never)
     overlapping[table.subscription[several & ~never]] = True
     sections[Section.REPEATED] = np.packbits(
         overlapping[: len(overlapping) if overlapping.any() else 0], bitorder="little"

@@ -22,7 +22,10 @@ Built by index/build.py, read by matching/columnar/join.py.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
 from tocsin.compile.table import PredicateKind
 from tocsin.index.jit import helper, kernel
@@ -38,8 +41,9 @@ TRUE_ATOM = 1
 
 
 @kernel
-def lead_keys(atom_offset, atom_column, atom_kind, atom_value, atom_selectivity, replaced):
+def lead_keys(atoms, replaced):
     """Return per conjunction a key of its most selective remaining atom, so that neighbours share atoms."""
+    atom_offset, atom_column, atom_kind, atom_value, atom_selectivity = atoms
     n = len(atom_offset) - 1
     keys = np.zeros(n, np.uint64)
     for i in range(n):
@@ -55,11 +59,12 @@ def lead_keys(atom_offset, atom_column, atom_kind, atom_value, atom_selectivity,
 
 
 @kernel
-def arrange(order, most, atom_offset, atom_column, atom_kind, atom_value, atom_selectivity, replaced):
+def arrange(order, most, atoms, replaced):
     """Return the atoms that are not replaced, conjunction by conjunction in that order: offset, column, kind, value, selectivity.
 
     All that follows goes through them as they lie. `most` is how many these are at most; -1: it is counted.
     """
+    atom_offset, atom_column, atom_kind, atom_value, atom_selectivity = atoms
     n = len(order)
     if most < 0:
         most = 0
@@ -155,8 +160,9 @@ def number_local(use_order, use_block, value_key, blocks, first_number):
 
 
 @kernel
-def write_rows(sorted_rows, block_start, widths, row_atoms, row_offset, atom_group, is_local, offset, groups):
+def write_rows(sorted_rows, block_start, widths, row_atoms, row_offset, arranged, is_local, groups):
     """Return ATOMS, STRIPE_ROW, STRIPE_DATA, STRIPE_WIDTH, BLOCK_STRIPE, DENSE_LIST and BLOCK_DENSE."""
+    atom_group, offset = arranged.group, arranged.offset
     n, blocks = len(sorted_rows), len(block_start) - 1
     total = 0
     for r in range(n):
@@ -203,7 +209,7 @@ def write_rows(sorted_rows, block_start, widths, row_atoms, row_offset, atom_gro
 
 
 @kernel
-def overlapping(subscription, subscriptions, offset, column, kind, low, high, multiple, never):
+def overlapping(subscription, subscriptions, predicates, multiple, never):
     """Return per subscription (ascending in the table) whether an event may satisfy several of its conjunctions.
 
     It cannot where all of them ask a unique column for intervals that do not overlap.
@@ -216,14 +222,16 @@ def overlapping(subscription, subscriptions, offset, column, kind, low, high, mu
             living += not never[stop]
             stop += 1
         if living > 1:
-            found[subscription[start]] = not disjoint(start, stop, offset, column, kind, low, high, multiple, never)
+            found[subscription[start]] = not disjoint(start, stop, predicates, multiple, never)
         start = stop
     return found
 
 
 @helper
-def disjoint(start, stop, offset, column, kind, low, high, multiple, never):
+def disjoint(start, stop, predicates, multiple, never):
     """Return whether all living conjunctions of start .. stop-1 have disjoint intervals in one unique column."""
+    offset, column, kind = predicates.offset, predicates.column, predicates.kind
+    low, high = predicates.low, predicates.high
     first = start
     while never[first]:
         first += 1
@@ -283,15 +291,24 @@ WHERE = 0x70
 FEWEST_ROWS = 8  # of a block with filters: for fewer, 192 bytes are too many
 
 
+class Stripes(NamedTuple):
+    """Sections of a segment: its rows, and where those of each stripe and block are."""
+
+    atoms: npt.NDArray[np.uint16]
+    row: npt.NDArray[np.int32]
+    data: npt.NDArray[np.int32]
+    width: npt.NDArray[np.uint8]
+    of_block: npt.NDArray[np.int32]
+
+
 @kernel
-def write_filters(
-    atoms, stripe_row, stripe_data, stripe_width, block_stripe, block_ranges, byte_group, first_atom, share, passing
-):  # fmt: skip
+def write_filters(stripes, block_ranges, byte_group, first_atom, share, passing):
     """Return FILTERS, BLOCK_FILTER, and how many rows have filters.
 
     byte_group[atom] is the byte group of the atoms that have one (the first ones), first_atom[g] its first atom, and
     share[atom] how many events satisfy it. A block has filters if at most `passing` of its (event, row) pairs pass.
     """
+    atoms, stripe_row, stripe_data, stripe_width, block_stripe = stripes
     blocks = len(block_stripe) - 1
     block_filter, parts, kept = np.full(blocks, -1, np.int32), 0, 0
     for b in range(blocks):

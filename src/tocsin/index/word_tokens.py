@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -83,10 +83,8 @@ class WordTokens:
     def satisfying(self, patterns: WordPatterns, chosen: npt.NDArray[np.int32], texts: Int64s) -> npt.NDArray[np.bool_]:
         """Return whether text texts[i] satisfies pattern chosen[i], for each i."""
         coder = patterns.coder
-        return in_order(
-            self.tokens, self.offset, self._places(coder), len(coder.offset) - 1, patterns.words, patterns.gaps, patterns.offset, chosen,
-            texts,
-        )  # fmt: skip
+        asked = AskedWords(patterns.words, patterns.gaps, patterns.offset)
+        return in_order(self.tokens, self.offset, self._places(coder), len(coder.offset) - 1, asked, chosen, texts)
 
     def _places(self, coder: TextCoder) -> Int64s:
         known = self.places.get(coder)
@@ -95,6 +93,14 @@ class WordTokens:
                 self.data.ctypes.data, self.word, coder.data.ctypes.data, coder.offset, coder.table
             )
         return known
+
+
+class AskedWords(NamedTuple):
+    """What kernels read of WordPatterns."""
+
+    words: Int64s
+    gaps: Int64s
+    offset: Int64s
 
 
 class WordPatterns:
@@ -240,15 +246,15 @@ def distinct_codes(tokens: Codes, offset: Int64s, place: Int64s, constants: int)
 
 @kernel
 def in_order(
-    tokens: Codes, offset: Int64s, place: Int64s, words: int, word: Int64s, gaps: npt.NDArray[np.int64], pattern: Int64s,
-    chosen: Codes, texts: Int64s,
-) -> npt.NDArray[np.bool_]:  # fmt: skip
+    tokens: Codes, offset: Int64s, place: Int64s, words: int, asked: AskedWords, chosen: Codes, texts: Int64s
+) -> npt.NDArray[np.bool_]:
     """Return which texts[i] have the words of pattern chosen[i] in order, with gaps[w, 0] .. gaps[w, 1] words before word w.
 
     The words of pattern p are word[pattern[p] : pattern[p + 1]], each a number below `words`; place[t] is the number that
     token t has among them, -1 for none. Of a text, the places of each word that patterns ask for are chained, so that a
     pattern takes as long as its words occur; texts that follow one another are chained once.
     """
+    word, gaps, pattern = asked
     holds = np.zeros(len(texts), np.bool_)
     longest = 0
     for text in texts:

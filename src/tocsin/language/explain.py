@@ -34,7 +34,7 @@ from tocsin.language.syntax import (
     ScopeCondition,
     names_of,
 )
-from tocsin.schema import EVENT_TYPE, Domain, Element, Event, Value, ViewAttribute
+from tocsin.schema import EVENT_TYPE, Domain, Element, Event, Value, ViewAttribute, arrived
 from tocsin.schema.shown import Shown, ShownTable
 
 HIDDEN_RULE = "a rule of the offer"
@@ -182,7 +182,7 @@ def explain(
 
     What the rules of an offer say is its publisher's: without `reveal_rules` only whether they held is told.
     """
-    asked = _Remembered(operators)
+    asked, event = _Remembered(operators), arrived(event)
     verdict = decide(subscription, event, asked)
     situation = situation_of(subscription, event, asked)
     types = (

@@ -11,6 +11,8 @@ Formulas: the comparisons that a segment's rows leave to be decided, for many pa
 
 Comparisons that differ in numbers only share a template, whose numbers are columns, by check; so do the properties that a
 comparison mentions. A template is then computed for all pairs that ask it in a few array operations (language/formula_vector.py).
+Where one number alone differs, and the truth can change but once as it grows, as that of the template above, many pairs of an
+event are told by the number at which it does, which halving finds: arithmetic that rounds keeps the order of numbers.
 
 Word checks: those of a segment's checks that ask for words in order, decided from the words of texts by a kernel.
 
@@ -39,16 +41,27 @@ from tocsin.index.word_tokens import WordPatterns, WordTokens
 from tocsin.language.bind import bind_condition
 from tocsin.language.documents import node_from_json
 from tocsin.language.element_conditions import ElementTest, compiled
-from tocsin.language.formula import FLOAT, INT, ConditionFormula, Scope, one_value
+from tocsin.language.formula import FLOAT, INT, TIME, ConditionFormula, Scope, one_value
 from tocsin.language.formula_columns import ValueColumn, column_of, several_column
 from tocsin.language.formula_vector import Holding, condition_column
 from tocsin.language.json_reader import literal_from_json
 from tocsin.language.semantics import Situation, holds
 from tocsin.language.sides import sides_of
-from tocsin.language.syntax import Not, Predicate, Within, Words
+from tocsin.language.syntax import (
+    Arithmetic,
+    AttributeValue,
+    Comparison,
+    Constant,
+    Negative,
+    Not,
+    Op,
+    Predicate,
+    Within,
+    Words,
+)
 from tocsin.language.units import EARTH_RADIUS_METRES, METRES
 from tocsin.operators.questions import HOLDS, trusted_scope
-from tocsin.schema import Event, PointDomain, Schema, Value
+from tocsin.schema import NOW, Event, PointDomain, Schema, Value
 from tocsin.schema.readings import ReadableAttributes, joined_values
 
 if TYPE_CHECKING:
@@ -56,7 +69,7 @@ if TYPE_CHECKING:
 
     from tocsin.index.subscription_index import Tier
     from tocsin.language.formula import Substitution
-    from tocsin.language.syntax import Node
+    from tocsin.language.syntax import Expression, Node
     from tocsin.matching.engine import Inquiry
     from tocsin.operators.problem import EventEvaluation
     from tocsin.operators.questions import OperatorQuestions
@@ -64,6 +77,8 @@ if TYPE_CHECKING:
 
 Int64s = npt.NDArray[np.int64]
 _FITS = 2**63
+Bools = npt.NDArray[np.bool_]
+PAIRS_OF_AN_EVENT = 64  # from so many on, halving takes less than computing each
 
 
 @dataclass
@@ -76,6 +91,19 @@ class _Template:
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     formula: ConditionFormula | None = None
     columns: dict[str, ValueColumn] = field(default_factory=dict)
+    steps: _Steps | None = None
+
+
+class _Steps(NamedTuple):
+    """Of a template whose truth can change but once as one number grows, the only one that differs from row to row.
+
+    `numbers` are all that it is, ascending, and `rank` is that of each row among them.
+    """
+
+    name: str
+    numbers: ValueColumn
+    rank: Int64s
+    others: dict[str, ValueColumn]
 
 
 class Formulas:
@@ -110,8 +138,10 @@ class Formulas:
         """Return, for groups of the pairs (check, event), which hold and which fail; `computed` has values for each pair."""
         found = []
         of = self.template_of[checks]
-        for number in np.unique(of).tolist():
+        for number in range(len(self._templates)):
             pairs = np.flatnonzero(of == number)
+            if not len(pairs):
+                continue
             found.append((pairs, self._hold(self._templates[number], source, checks[pairs], events[pairs],
                                             {name: column.take(pairs) for name, column in computed.items()})))  # fmt: skip
         return found
@@ -121,20 +151,33 @@ class Formulas:
         computed: Mapping[str, ValueColumn],
     ) -> Holding:  # fmt: skip
         formula = self._made(template)
-        columns = {name: column.take(self._place[checks]) for name, column in template.columns.items()}
-        asked, inverse = np.unique(events, return_inverse=True)
+        place = self._place[checks]
+        asked, inverse = _distinct(events)
         constants: dict[str, tuple[Value, ...]] = {}
+        of_events: dict[str, ValueColumn] = {}
         for name in formula.names:
-            if name in computed:
-                columns[name] = computed[name]
-            elif name not in columns and name in self._attributes:  # not a property that is not given
-                values = source.values(name, self._schema.domain_of(name), asked)
-                if len(asked) == 1:
-                    if values[0] is not None:
-                        constants[name] = values[0]
-                    continue
-                columns[name] = several_column(self._schema.domain_of(name), values).take(inverse)
+            if name not in computed and name not in template.columns and self._is_of_events(name):
+                domain = TIME if name == NOW else self._schema.domain_of(name)
+                values = source.values(name, domain, asked)
+                if len(asked) > 1:
+                    of_events[name] = several_column(domain, values)
+                elif values[0] is not None:
+                    constants[name] = values[0]
+        if (
+            template.steps is not None
+            and not computed
+            and len(events) >= PAIRS_OF_AN_EVENT * len(asked) > PAIRS_OF_AN_EVENT
+        ):
+            held = _by_steps(formula, template.steps, of_events, len(asked), place, inverse)
+            if held is not None:
+                return Holding(held)
+        columns = {name: column.take(place) for name, column in template.columns.items()}
+        columns |= {name: column.take(inverse) for name, column in of_events.items()}
+        columns |= {name: computed[name] for name in formula.names if name in computed}
         return condition_column(formula, columns, len(events), constants)
+
+    def _is_of_events(self, name: str) -> bool:
+        return name == NOW or name in self._attributes  # else: a property that is not given
 
     def _made(self, template: _Template) -> ConditionFormula:
         """Return the template's formula; it and the columns are made when they are first needed."""
@@ -155,7 +198,80 @@ class Formulas:
                 name: column_of(domain, values) for (name, domain), values in zip(domains.items(), listed, strict=True)
             }
             template.formula = bind_condition(node_from_json(msgspec.json.decode(template.shape)), scope)
+            if not template.own:
+                template.steps = _steps_of(template.formula.root, template.columns)
         return template.formula
+
+
+def _distinct(events: Int64s) -> tuple[Int64s, Int64s]:
+    """Return the distinct events, and of each its place among them; mostly they are in their order already."""
+    if (events[1:] < events[:-1]).any():
+        distinct, inverse = np.unique(events, return_inverse=True)
+        return distinct, inverse
+    new = np.ones(len(events), np.bool_)
+    np.not_equal(events[1:], events[:-1], out=new[1:])
+    return events[new], np.cumsum(new) - 1
+
+
+def _steps_of(node: Node, columns: Mapping[str, ValueColumn]) -> _Steps | None:
+    """Return the numbers at which the truth of a template may change; None where more than one differs, or who knows."""
+    while isinstance(node, Not):
+        node = node.part
+    differing = [name for name, column in columns.items() if len(column) and (column.values != column.values[0]).any()]
+    if len(differing) != 1 or not isinstance(node, Comparison) or node.op not in (Op.LT, Op.LE, Op.GT, Op.GE):
+        return None
+    (name,) = differing
+    column = columns[name]
+    if column.members is not None or {_way(node.left, name), _way(node.right, name)} != {False, True}:
+        return None
+    first, rank = np.unique(column.values, return_index=True, return_inverse=True)[1:]
+    others = {other: each for other, each in columns.items() if other != name}
+    return _Steps(name, column.take(first), rank.astype(np.int64), others)
+
+
+def _way(tree: Expression, name: str) -> bool | None:
+    """Return whether the value of an expression goes one way, up or down, as a number grows; False: it is not in it, None: who knows."""
+    match tree:
+        case Constant() | AttributeValue():
+            return isinstance(tree, AttributeValue) and tree.name == name
+        case Negative(part):
+            return _way(part, name)
+        case Arithmetic(op, left, right):
+            ways = _way(left, name), _way(right, name)
+            if None in ways or ways == (True, True) or op == "%" or (op == "/" and ways[1]):
+                return None
+            return True in ways
+        case _:
+            return None
+
+
+def _by_steps(
+    formula: ConditionFormula, steps: _Steps, of_events: Mapping[str, ValueColumn], events: int, rows: Int64s, event: Int64s
+) -> Bools | None:  # fmt: skip
+    """Return which pairs of a row of the template and an event hold; None where some number is one that arrays do not hold."""
+
+    def tried(rank: Int64s) -> Bools | None:
+        found = condition_column(formula, {**fixed, steps.name: steps.numbers.take(rank)}, events)
+        return found.holds if found.failed is None and not found.by_definition else None
+
+    low, high = np.zeros(events, np.int64), np.full(events, len(steps.numbers) - 1)
+    fixed = {**of_events, **{name: column.take(low) for name, column in steps.others.items()}}
+    first, last = tried(low), tried(high)
+    if first is None or last is None:
+        return None
+    high[first == last] = len(steps.numbers)  # it never changes
+    while True:
+        open_events = (high - low > 1) & (first != last)
+        if not open_events.any():
+            break
+        middle = np.where(open_events, (low + high) >> 1, low)
+        found = tried(middle)
+        if found is None:
+            return None
+        as_first = found == first
+        low, high = np.where(open_events & as_first, middle, low), np.where(open_events & ~as_first, middle, high)
+    held: Bools = np.where(steps.rank[rows] < high[event], first[event], last[event])
+    return held
 
 
 def _without_numbers(tree: Any, numbers: list[int | float]) -> Any:
@@ -187,9 +303,6 @@ def _value(tree: Any, numbers: list[int | float]) -> Any:
 
 
 # Word checks.
-
-
-Bools = npt.NDArray[np.bool_]
 
 
 class _OfAttribute(NamedTuple):
@@ -410,6 +523,11 @@ class Deciders:
         return bool((self._kind == CheckKind.ASKED).any())
 
     @cached_property
+    def asks_arrival(self) -> bool:
+        """Whether some row asks when an event arrived."""
+        return any(f'"{NOW}"' in check.expression for check in self._checks)
+
+    @cached_property
     def _formulas(self) -> Formulas:
         return Formulas(self._checks, self.schema)
 
@@ -524,8 +642,9 @@ class Deciders:
             test, names = self._scope(number)
             row = rows.setdefault(event, {})
             for name in names:
-                if name not in row and name in self.schema.view().attributes:
-                    (values,) = source.values(name, self.schema.domain_of(name), np.array([event]))
+                if name not in row and (name == NOW or name in self.schema.view().attributes):
+                    domain = TIME if name == NOW else self.schema.domain_of(name)
+                    (values,) = source.values(name, domain, np.array([event]))
                     row[name] = values or ()
             situation = self._element_row(names, row, self._checks[number].own, candidates, at)
             try:

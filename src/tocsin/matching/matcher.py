@@ -5,6 +5,9 @@ always: candidates by the index, then deciders. Events are coded once per tier (
 kernels (columnar/); what their rows leave open is decided by deciders.py, cheapest first. The answer is that of
 language/semantics.py. docs/engine.md explains how.
 
+The kernels are compiled once after an install, for a minute. Until then the definition itself answers for few subscriptions
+and few events, so that a first look takes no longer than any other: `index` is empty before it is asked for.
+
     matcher = Matcher(schema)    # without one, attributes have the types of what they are compared with
     matcher.subscribe("ann", "car where price < 0.8 * estimate and brand in ('mini', 'cooper')")
     matcher.match({"event_type": "car", "brand": "mini", "price": 900, "estimate": 1200})    # ['ann']
@@ -12,8 +15,12 @@ language/semantics.py. docs/engine.md explains how.
 
 from __future__ import annotations
 
+import logging
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -23,29 +30,30 @@ from tocsin.compile.bulk import load_bulk
 from tocsin.compile.ids import id_at
 from tocsin.compile.normalise import normalise
 from tocsin.compile.table import ConjunctionTable
-from tocsin.errors import EventRejected, UnknownSubscription, Violation
+from tocsin.errors import DuplicateSubscription, EventRejected, NotSupported, TooLarge, UnknownSubscription, Violation
 from tocsin.index.build import Lifetimes
 from tocsin.index.encode import EventColumns, EventObjects, EventSource, source_of
 from tocsin.index.subscription_index import ALWAYS, IndexStats, Lifetime, SubscriptionIndex
 from tocsin.language import BoundSubscription, Explanation, Subscription, explain, parse
-from tocsin.language.documents import BadLine
+from tocsin.language.documents import BadLine, read_lines
 from tocsin.language.formula import Operators
-from tocsin.language.offer import is_offer
+from tocsin.language.offer import is_offer, needs_scan
 from tocsin.matching.columnar.matches import Matches, TierIds
 from tocsin.matching.columnar.near_misses import near_misses, predicate_text
+from tocsin.matching.columnar.raw_events import match_packed
 from tocsin.matching.columnar.segment_matcher import WorkCounters, visited_share
 from tocsin.matching.columnar.tier_reader import OUTPUT_IDS, TierReader, match_tiers
-from tocsin.matching.engine import Capabilities, Engine, Failure, Inquiry, Match, SubscriptionId
+from tocsin.matching.engine import Capabilities, Engine, Failure, Inquiry, Match, NaiveMatcher, SubscriptionId
 from tocsin.matching.frames import decoded, match_frame
-from tocsin.matching.offering import OfferMatches, match_offers, needs_scan
+from tocsin.matching.offering import OfferMatches, match_offers
 from tocsin.matching.recall import recalled
 from tocsin.offers.analysis import Analysis
 from tocsin.offers.programs import Programs
-from tocsin.operators.calls import StoredCalls
+from tocsin.operators.operator import StoredCalls
 from tocsin.operators.problem import Schedule
 from tocsin.operators.questions import OperatorQuestions
 from tocsin.operators.registry import Registry
-from tocsin.schema import Event, Schema, Value
+from tocsin.schema import Event, Schema, Value, arrived
 from tocsin.schema.shown import Shown, ShownTable
 
 if TYPE_CHECKING:
@@ -55,10 +63,14 @@ if TYPE_CHECKING:
     from tocsin.index.key_column import CodedBatch
     from tocsin.index.subscription_index import Tier
 
+log = logging.getLogger(__name__)
 Int64s = npt.NDArray[np.int64]
 _NOTHING = np.zeros(0, np.int64)
 WORK = tuple(field.name for field in fields(WorkCounters))
 SAMPLE = 1_024  # events that the planner is shown
+_COMPILING = "compiling kernels, once after an install, which takes about a minute; tocsin warm does it ahead"
+MOST_YOUNG = 1_000  # subscriptions that the definition answers for, where there are no kernels yet
+MOST_DECIDED = 20_000  # pairs that it decides: half a second's worth
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +98,7 @@ class TiersRead(NamedTuple):
     tiers: Sequence[Tier]
     readers: list[TierReader]
     dictionary: TierIds | None
+    asks_arrival: bool = False
 
 
 RawEvent = Event | Mapping[str, Any] | str | bytes  # the last two: its JSON
@@ -114,11 +127,19 @@ class Matcher(Engine, Shown):
 
         `numbered`: it tells subscriptions' numbers, counted through all tiers, for ids.
         """
-        schema = schema or Schema.dynamic()
+        schema = Schema.dynamic() if schema is None else schema
+        if not isinstance(schema, Schema):
+            raise NotSupported(
+                f"a {type(schema).__name__} is no schema; of sample events: Matcher(Schema.infer(events))"
+            )
         super().__init__(schema)
-        self.index = index or SubscriptionIndex(schema)
         self.operators: Registry = operators or Registry()
         self.programs = Programs() if programs is None else programs
+        self._index = SubscriptionIndex(schema) if index is None else index
+        self._growing = threading.RLock()
+        self._young: NaiveMatcher | None = None  # holds the subscriptions as long as the index is not needed
+        if index is None and not numbered and not _kernels_kept():
+            self._young = NaiveMatcher(schema, self.operators, self.programs)
         self.asked = OperatorQuestions(schema, self.operators, schedule)
         self._analysis = Analysis(schema, self.programs, self.operators)
         self._schedule = schedule
@@ -134,16 +155,52 @@ class Matcher(Engine, Shown):
         default = self.schema.default_type
         if default is not None and self.schema.event_types[default].unknown == "dynamic":
             tree = parse(expression) if isinstance(expression, str) else expression
-            for name in tree.event_types:  # a matcher without a schema learns the types that are asked for
+            # A matcher without a schema learns the types that are asked for; what is no tree is refused by bind.
+            for name in getattr(tree, "event_types", ()):
                 if name not in self.schema.event_types:
-                    self.set_schema(self.schema.add_event_type(name, (), unknown="dynamic"))
+                    self._follow(self.schema.add_event_type(name, (), unknown="dynamic"))
         super().subscribe(id, expression)
 
     def add(self, id: SubscriptionId, subscription: BoundSubscription, lifetime: Lifetime = ALWAYS) -> None:
-        self.index.add(id, normalise(subscription), lifetime)
+        form = normalise(subscription)
+        with self._growing:
+            if self._young is None or lifetime is not ALWAYS or len(self._young) >= MOST_YOUNG:
+                self.index.add(id, form, lifetime)
+            else:
+                self._young.add(id, subscription)
 
     def remove(self, id: SubscriptionId, seq: int = 0) -> None:
-        self.index.remove(id, seq)
+        with self._growing:
+            if self._young is None or seq:
+                self.index.remove(id, seq)
+            else:
+                self._young.remove(id)
+
+    @property
+    def index(self) -> SubscriptionIndex:
+        """The index of all subscriptions: from now on it answers, and no longer the definition."""
+        with self._growing:
+            if self._young is not None:
+                if len(self._young) and not (
+                    sys.stderr.isatty() or "ipykernel" in sys.modules
+                ):  # there index/jit.py shows it
+                    log.warning(_COMPILING)
+                for id, subscription in self._young.held():
+                    self._index.add(id, normalise(subscription))
+                self._young = None
+        return self._index
+
+    @index.setter
+    def index(self, index: SubscriptionIndex) -> None:
+        with self._growing:
+            self._index, self._young = index, None
+
+    def _definition(self, events: int) -> NaiveMatcher | None:
+        """Return the engine that asks the definition where it is to answer for so many events; None: the index is."""
+        young = self._young
+        if young is None or young.work.subscriptions_checked + events * len(young) > MOST_DECIDED:
+            return None
+        return young
 
     def unsubscribe(self, id: SubscriptionId) -> None:
         """Let go of a subscription; raises UnknownSubscription."""
@@ -151,7 +208,11 @@ class Matcher(Engine, Shown):
 
     def set_schema(self, schema: Schema) -> None:
         """Go on with an extension of the schema; who added what it moves (schema/growth.py) adds it anew."""
-        self.index.set_schema(schema)
+        _ = self.index  # what is held is bound to the schema so far
+        self._follow(schema)
+
+    def _follow(self, schema: Schema) -> None:
+        self._index.set_schema(schema)
         self.schema = schema
         self.asked = self.asked.cleared(schema)
         self._analysis = Analysis(schema, self.programs, self.operators)
@@ -159,9 +220,32 @@ class Matcher(Engine, Shown):
 
     def load(self, lines: Iterable[bytes | str], *, operators: Operators | None = None) -> list[BadLine]:
         """Hold the subscriptions of these lines by the bulk path; return the bad lines."""
+        if self._young is not None and operators is None:
+            rest = iter(lines)
+            few = list(islice(rest, MOST_YOUNG + 1))
+            if (bad := self._load_few(few)) is not None:
+                return bad
+            lines = chain(few, rest)
         loaded = load_bulk(lines, self.schema, operators or self.operators)
         self.load_table(loaded.table)
         return loaded.errors
+
+    def _load_few(self, lines: Sequence[bytes | str]) -> list[BadLine] | None:
+        """Hold the subscriptions of these lines without the index; return the bad lines, or None: they are for the bulk path."""
+        with self._growing:
+            if self._young is None or len(self._young) + len(lines) > MOST_YOUNG:
+                return None
+            read = list(read_lines(lines, self.schema, self.operators))
+            good = [one for one in read if not isinstance(one, BadLine)]
+            try:
+                young = self._young.snapshot()
+                for id, subscription in good:
+                    normalise(subscription)
+                    young.add(id, subscription)
+            except (TooLarge, DuplicateSubscription):
+                return None
+            young.work, self._young = self._young.work, young
+            return [one for one in read if isinstance(one, BadLine)]
 
     def load_table(self, table: ConjunctionTable, lifetimes: Lifetimes | None = None) -> None:
         """Hold the subscriptions of a compiled table."""
@@ -178,7 +262,7 @@ class Matcher(Engine, Shown):
         return self.index.stats()
 
     def __len__(self) -> int:
-        return len(self.index)
+        return len(self._index if self._young is None else self._young)
 
     def __repr__(self) -> str:
         types = ", ".join(self.schema.event_types)
@@ -211,12 +295,18 @@ class Matcher(Engine, Shown):
     def takes_long(self) -> bool:
         """Whether there is something to prefetch: operators that subscriptions call, or programs that offers do."""
         readers = self._current().readers
-        return any(reader.deciders.asks for reader in readers) or any(one.callable for one in self.programs)
+        return any(reader.deciders.asks for reader in readers) or self.programs.take_long
 
     def match(self, event: RawEvent, *, seq: int | None = None, arrival: int | None = None) -> list[SubscriptionId]:
         """Return the ids that the event satisfies; as of a seq and an arrival time (microseconds), where given."""
-        plain = type(event) is dict and seq is None and arrival is None
-        ids = self.match_raw(event) if plain else self.match_array(event, seq=seq, arrival=arrival)  # type: ignore[arg-type]
+        as_of_now = seq is None and arrival is None
+        if as_of_now and (definition := self._definition(1)) is not None:
+            return definition.match(self.admit(event))
+        ids = (
+            self.match_raw(event)
+            if as_of_now and type(event) is dict
+            else self.match_array(event, seq=seq, arrival=arrival)
+        )
         found: list[SubscriptionId] = ids.tolist()
         return found
 
@@ -229,6 +319,9 @@ class Matcher(Engine, Shown):
         inquiry: Inquiry | None = None,
     ) -> tuple[list[Match], list[Failure]]:
         """Return the matches of an event, with the values of variables and what is computed; and what failed."""
+        plain = seq is None and arrival is None and inquiry is None
+        if plain and (definition := self._definition(1)) is not None:
+            return definition.find(self.admit(event))
         inquiry = Inquiry() if inquiry is None else inquiry
         ids = self.match_array(event, seq=seq, arrival=arrival, inquiry=inquiry).tolist()
         return inquiry.matches(0, ids), inquiry.failed(0, set(ids))
@@ -245,7 +338,9 @@ class Matcher(Engine, Shown):
 
         It may be used again by the next call: keep what is to stay by `copy()`.
         """
-        event = self.admit(event)
+        event, read = self.admit(event), self._current()
+        if read.asks_arrival:
+            event = arrived(event, arrival)
         as_of = (_one(seq), _one(arrival))
         inquiry = Inquiry() if inquiry is None else inquiry
         if needs_scan(event):
@@ -253,13 +348,12 @@ class Matcher(Engine, Shown):
             return matches.told
         source = EventObjects([event])
         found: list[npt.NDArray[Any]] = []
-        _, readers, dictionary = self._current()
-        for reader in readers:
+        for reader in read.readers:
             batch = reader.tier.encoder.encode_one(event, *as_of, source=source)
             found.append(reader.ids(reader.matcher().match_one(batch, reader.decider(source, inquiry))))
         ids = found[0] if len(found) == 1 else np.concatenate(found) if found else _NOTHING
-        if dictionary is not None:
-            ids = dictionary.take(ids)
+        if read.dictionary is not None:
+            ids = read.dictionary.take(ids)
         self.work.events += 1
         self.work.matches += len(ids)
         return ids
@@ -289,23 +383,37 @@ class Matcher(Engine, Shown):
         Each id becomes a Python object, which takes some 30 ns: many times what finding it takes. Where an event has
         thousands of matches, `match_source`, `match_arrow` and `match_frame` have them as arrays, and make nothing else.
         """
-        source = EventObjects([self.admit(event) for event in events])
-        return [ids for part in self.match_source(source) for ids in part.lists()]
+        admitted = [self.admit(event) for event in events]
+        if (definition := self._definition(len(admitted))) is not None:
+            return definition.match_batch(admitted)
+        return [ids for part in self.match_source(EventObjects(admitted)) for ids in part.lists()]
 
     def find_batch(self, events: Sequence[RawEvent]) -> list[tuple[list[Match], list[Failure]]]:
         """Return the matches of each event, with the values of variables and what is computed; and what failed."""
+        admitted = [self.admit(event) for event in events]
+        if (definition := self._definition(len(admitted))) is not None:
+            return definition.find_batch(admitted)
         inquiry = Inquiry()
-        parts = self.match_source(EventObjects([self.admit(event) for event in events]), inquiry=inquiry)
+        parts = self.match_source(EventObjects(admitted), inquiry=inquiry)
         listed = [ids for part in parts for ids in part.lists()]
         return [(inquiry.matches(at, ids), inquiry.failed(at, set(ids))) for at, ids in enumerate(listed)]
 
-    def find_all(self, events: Sequence[Event], inquiry: Inquiry) -> tuple[Int64s, Int64s]:
-        """Return (position of the event, id) of every match, of subscriptions whose ids are numbers."""
-        if len(events) == 1:
+    def find_all(
+        self, events: Sequence[Event], inquiry: Inquiry, arrival: Int64s | None = None
+    ) -> tuple[Int64s, Int64s]:
+        """Return (position of the event, id) of every match, of subscriptions whose ids are numbers.
+
+        The times of arrival (microseconds) are what `now()` is; who says none has the clock's.
+        """
+        source = source_of(events)
+        if arrival is not None and self._current().asks_arrival:
+            source = source.arrived(arrival)
+            events = source.events if isinstance(source, EventObjects) else events
+        if len(events) == 1 and isinstance(source, EventObjects):
             ids = np.asarray(self.match_array(events[0], inquiry=inquiry), np.int64)
             return np.zeros(len(ids), np.int64), ids.copy()
         positions, found = [_NOTHING], [_NOTHING]
-        for part in self.match_source(source_of(events), inquiry=inquiry):
+        for part in self.match_source(source, inquiry=inquiry):
             counts = part.counts()
             positions.append(np.repeat(np.arange(part.first, part.first + len(counts)), counts))
             found.append(part.ids.astype(np.int64))
@@ -343,6 +451,8 @@ class Matcher(Engine, Shown):
         """
         if source.size >= SAMPLE:
             self.index.sample = source.sample(SAMPLE)
+        if self._current().asks_arrival:
+            source = source.arrived(arrival)
         if isinstance(source, EventObjects) and any(map(needs_scan, source.events)):
             yield from self._match_mixed(source, seq, arrival, threads, Inquiry() if inquiry is None else inquiry)
             return
@@ -377,6 +487,8 @@ class Matcher(Engine, Shown):
     ) -> list[OfferMatches]:
         """Return whom each offer matches, with what is computed, as arrays; offers may be documents, or analysed before."""
         admitted = [self.admit(offer) for offer in offers]
+        if self._current().asks_arrival:
+            admitted = [arrived(offer) for offer in admitted]
         inquiry = Inquiry() if inquiry is None else inquiry
         return self._match_offers(admitted, range(len(admitted)), inquiry, threads=threads)
 
@@ -384,7 +496,7 @@ class Matcher(Engine, Shown):
         self, offers: Sequence[Any], numbers: Sequence[int], inquiry: Inquiry, seq: Int64s | None = None,
         arrival: Int64s | None = None, threads: int = 1,
     ) -> list[OfferMatches]:  # fmt: skip
-        _, readers, dictionary = self._current()
+        _, readers, dictionary, _ = self._current()
         found = match_offers(readers, offers, numbers, inquiry, seq, arrival, threads)
         if dictionary is not None:
             found = [OfferMatches(dictionary.take(matches.told), matches.computed) for matches in found]
@@ -398,7 +510,7 @@ class Matcher(Engine, Shown):
         self, source: EventSource, seq: Int64s | None = None, arrival: Int64s | None = None, *, raw: bool = False
     ) -> CodedEvents:
         """Return the events in the code spaces of the tiers of this moment (`raw`: see SegmentEncoder.encode)."""
-        _, readers, dictionary = self._current()
+        _, readers, dictionary, _ = self._current()
         coded = [reader.tier.encoder.encode(source, seq, arrival, raw=raw) for reader in readers]
         return CodedEvents(source, readers, coded, dictionary)
 
@@ -433,6 +545,8 @@ class Matcher(Engine, Shown):
         source = EventColumns(batch, self.schema)
         if source.size >= SAMPLE:
             self.index.sample = source.sample(SAMPLE)
+        if self._current().asks_arrival:
+            source = source.arrived(arrival)
         events = self.code(source, seq, arrival, raw=True)
         counts = np.zeros(source.size, np.int64)
         for reader, coded in zip(events.readers, events.coded, strict=True):
@@ -442,13 +556,15 @@ class Matcher(Engine, Shown):
         self._count_work()
         return counts
 
-    def explain(self, id: SubscriptionId, event: RawEvent) -> Explanation:
+    def explain(self, id: SubscriptionId, event: RawEvent, *, arrival: int | None = None) -> Explanation:
         """Return why an event, or offer, and a held subscription match, or do not; raises UnknownSubscription."""
+        if (definition := self._definition(1)) is not None:
+            return explain(definition.subscription(id), self.admit(event), self.operators)
         for tier in reversed(self.index.tiers()):
             number = tier.number_of(id)
             if number is not None:
                 bound = recalled(tier.segment, number, self.schema, self.operators)
-                return explain(bound, self.admit(event), self.operators)
+                return explain(bound, arrived(self.admit(event), arrival), self.operators)
         raise UnknownSubscription(id)
 
     def near_misses(self, event: Event, limit: int = 100) -> list[NearMatch]:
@@ -487,9 +603,9 @@ class Matcher(Engine, Shown):
 
     def _current(self) -> TiersRead:
         """Return a reader for each tier of this moment; those of tiers that are gone are let go."""
-        tiers = self.index.tiers()
+        tiers = (self._index if self._young is None else self.index).tiers()
         if self._merge_beside and len(tiers) > 1:
-            self.index.merge_in_background()
+            self._index.merge_in_background()
         if self._read.tiers is tiers:
             return self._read
         texts = any(tier.segment.ids_are_text for tier in tiers)
@@ -500,8 +616,17 @@ class Matcher(Engine, Shown):
             first += len(tier.segment)
         self._readers, readers = found, list(found.values())
         held = TierIds([tier.segment.ids for tier in tiers]) if texts and not self._numbered else None
-        self._read = read = TiersRead(tiers, readers, held)
+        asks_arrival = any(reader.deciders.asks_arrival for reader in readers)
+        self._read = read = TiersRead(tiers, readers, held, asks_arrival)
         return read
+
+
+def _kernels_kept() -> bool:
+    """Return whether the kernels of a match need not be compiled: by the last of them, of this process or of the cache."""
+    if not hasattr(match_packed, "signatures"):  # where NUMBA_DISABLE_JIT
+        return True
+    file = getattr(match_packed._cache, "_cache_file", None)  # type: ignore[attr-defined]
+    return bool(match_packed.signatures) or (file is not None and bool(file._load_index()))
 
 
 def _of(values: Int64s | None, chosen: Sequence[int]) -> Int64s | None:

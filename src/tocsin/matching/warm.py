@@ -44,8 +44,13 @@ def warm() -> None:
     matcher.match_batch(admitted)
     matcher.match(admitted[0])
     matcher.near_misses(admitted[0])
+    matcher.explain(0, admitted[0])
+    plain = Matcher(schema)
+    for number in range(100):
+        plain.add(number, bind(parse(f"a = {number % 9} and b > {number}"), schema))
+    plain.match_raw({"a": 1, "b": 2})
     if is_there("pyarrow"):
-        _warm_columns(schema, matcher)
+        _warm_columns(matcher, plain)
     for number in range(100):
         matcher.remove(number)
         matcher.remove(number + 100, seq=5)
@@ -53,15 +58,12 @@ def warm() -> None:
     matcher.index.merge(everything=True)
 
 
-def _warm_columns(schema: Schema, matcher: Matcher) -> None:
+def _warm_columns(matcher: Matcher, plain: Matcher) -> None:
     """Run the kernels that read Arrow's memory."""
     import pyarrow as pa
 
     batch = pa.RecordBatch.from_pydict({"a": np.arange(300) % 9, "b": np.arange(300) / 2})
     list(matcher.match_arrow(batch, seq=np.arange(300)))
-    plain = Matcher(schema)
-    for number in range(100):
-        plain.add(number, bind(parse(f"a = {number % 9} and b > {number}"), schema))
     plain.count_arrow(batch)
     list(matcher.match_arrow(batch, seq=np.arange(300), arrival=np.arange(300)))
 

@@ -22,7 +22,6 @@ import itertools
 import threading
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,8 +38,7 @@ from tocsin.language.formula import NO_OPERATORS, Operators
 from tocsin.language.offer import Offer
 from tocsin.language.semantics import Verdict, decide
 from tocsin.offers import scan_kernel as k
-from tocsin.offers.computing import Computing
-from tocsin.offers.requests import HullIndex, PropertyIndex, Requests, Rules, TierRows
+from tocsin.offers.requests import Computing, HullIndex, PropertyIndex, Requests, Rules, TierRows
 from tocsin.offers.scan_kernel import BitmapIndex
 from tocsin.offers.survivors import Computed, OfferCandidates, Static, Survivors
 from tocsin.schema import Schema
@@ -234,7 +232,7 @@ class _Batch:
         shares = min(threads, max(blocks, 1))
         edges = [blocks * share // shares for share in range(shares + 1)]
         parts = [
-            _Part((facts, requests, starts, bitmaps, checked, size), len(self.offers), first, last)
+            _Part(k.ScanRequests(facts, requests, starts, bitmaps, checked, size), len(self.offers), first, last)
             for first, last in itertools.pairwise(edges)
         ]
         helpers = [threading.Thread(target=part.run) for part in parts[1:]]
@@ -274,14 +272,14 @@ class _Batch:
 class _Part:
     """The blocks of a scan that one thread does."""
 
-    def __init__(self, given: tuple[Any, ...], offers: int, first: int, last: int) -> None:
-        self._arguments: tuple[Any, ...] = (*given, first, last, np.empty(k.BLOCK, np.uint64))
+    def __init__(self, asked: k.ScanRequests, offers: int, first: int, last: int) -> None:
+        self._asked, self._first, self._last, self._block = asked, first, last, np.empty(k.BLOCK, np.uint64)
         self.state = np.array([first, 0, 0])
         self.found = np.zeros((last - first, offers), np.int32)
         self.out = np.empty(_FIRST_ROWS + offers * ((last - first) * 64 * k.BLOCK // _ROW_SHARE), np.int32)
 
     def run(self) -> None:
-        while not k.scan(*self._arguments, self.state, self.out, self.found):  # type: ignore[call-arg]
+        while not k.scan(self._asked, self._first, self._last, self._block, self.state, self.out, self.found):
             larger = np.empty(2 * len(self.out), np.int32)
             larger[: self.state[2]] = self.out[: self.state[2]]
             self.out = larger

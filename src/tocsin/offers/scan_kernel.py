@@ -169,17 +169,26 @@ def resolve(facts: Int64s, requests: Int64s, none: int, bitmaps: Int64s, checked
                 bitmaps[r, 5] = facts[column, BITS] + (below + 1) * size
 
 
+class ScanRequests(NamedTuple):
+    """What offers ask of columns: the columns, the requests, where those of each offer start, as bitmaps; of so many rows."""
+
+    facts: Int64s
+    requests: Int64s
+    starts: Int64s
+    bitmaps: Int64s
+    checked: Flags
+    size: int
+
+
 @lean_kernel
-def scan(
-    facts: Int64s, requests: Int64s, starts: Int64s, bitmaps: Int64s, checked: Flags,
-    size: int, first: int, last: int, block: Words, state: Int64s, out: Int32s, found: Int32s,
-) -> bool:  # fmt: skip
+def scan(asked: ScanRequests, first: int, last: int, block: Words, state: Int64s, out: Int32s, found: Int32s) -> bool:
     """Find the rows of all offers in the blocks from first to last; return whether all were done.
 
     An offer's requests are those from starts[o] to starts[o + 1]. Rows go to `out`, block by block and in it offer by offer;
     found[b - first, o] says how many. state: the block, the offer and the place in `out` to go on with; when `out` is full
     it is to be called again.
     """
+    facts, requests, starts, bitmaps, checked, size = asked
     offers = len(starts) - 1
     words = (size + 63) >> 6
     at = state[2]

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tocsin.broker.admission import OfferAdmission, PublishedOffer
-from tocsin.broker.core import Core
-from tocsin.broker.live_index import folder_of, open_index
-from tocsin.broker.outcomes import Outcome, outcomes_of
-from tocsin.broker.settings import BrokerSettings
+from tocsin.broker.core import BrokerSettings, Core
+from tocsin.broker.live_folder import folder_of, open_index
+from tocsin.broker.publishing import Outcome, outcomes_of
 from tocsin.errors import UnknownSubscription
 from tocsin.index.encode import EventColumns, EventRows
 from tocsin.language.offer import Offer
@@ -30,8 +29,8 @@ from tocsin.pipeline.match_lists import Longs, MatchLists
 from tocsin.pipeline.open_index import OpenIndex
 from tocsin.schema import Event, Schema
 from tocsin.store import Store
+from tocsin.store.events import documents_between
 from tocsin.store.notifications import StoredMatches
-from tocsin.store.offers import documents_between
 from tocsin.store.subscriptions import trees_of
 
 if TYPE_CHECKING:

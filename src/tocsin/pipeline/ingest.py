@@ -22,9 +22,8 @@ import msgspec
 from sqlalchemy import select
 
 from tocsin.broker.admission import Admitted, OfferAdmission, PublishedOffer, Rejected, admit_all
-from tocsin.broker.cursors import id_text, new_event_ids
+from tocsin.broker.core import BrokerSettings
 from tocsin.broker.publishing import violation_parts
-from tocsin.broker.settings import BrokerSettings
 from tocsin.documents.events import PublishReceipt
 from tocsin.errors import EventRejected, FileError, NotSupported, SchemaError, Violation
 from tocsin.language.mapping import MappingDocument, SiteMapping
@@ -34,12 +33,19 @@ from tocsin.pipeline.followers import open_store
 from tocsin.pipeline.meter import BatchReport, Meter
 from tocsin.pipeline.session import readable_errors
 from tocsin.schema import Schema
-from tocsin.store import Store, Transaction, dead_letters, events, schema_history
-from tocsin.store.dead_letters import NewDeadLetter
-from tocsin.store.idempotency import add_answers
-from tocsin.store.offers import StoredOffer, add_offers
+from tocsin.store import Store, Transaction, schema_history
+from tocsin.store.events import (
+    NewDeadLetter,
+    StoredOffer,
+    add_answers,
+    add_dead_letters,
+    add_events,
+    add_offers,
+    id_text,
+    new_event_ids,
+)
+from tocsin.store.store import reach
 from tocsin.store.tables import idempotency
-from tocsin.store.transaction import reach
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -282,9 +288,9 @@ def _store(
             dead.append((first + at, _letter(publisher, item)))
             receipt = PublishReceipt(first + at, None, accepted=False, violations=item.violations)
         answers.append((publisher, one.key, hashlib.sha256(one.body.encode()).digest(), msgspec.json.encode([receipt])))
-    events.add_events(transaction, schema.version, good)
+    add_events(transaction, schema.version, good)
     add_offers(transaction, offers)
-    dead_letters.add_dead_letters(transaction, dead)
+    add_dead_letters(transaction, dead)
     add_answers(transaction, answers)
     return len(dead)
 

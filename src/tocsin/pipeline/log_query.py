@@ -25,10 +25,9 @@ from tocsin.pipeline.session import readable_errors
 from tocsin.pipeline.store_source import StoreEventSource, StoreMatchSource
 from tocsin.pipeline.stored_matching import OUTPUT, MatchStored
 from tocsin.store import Store
-from tocsin.store.dead_letters import NewDeadLetter, add_dead_letters
+from tocsin.store.events import NewDeadLetter, ValueBlock, add_dead_letters, add_values
 from tocsin.store.notifications import Block, record_blocks
-from tocsin.store.offers import ValueBlock, add_values
-from tocsin.store.transaction import reach
+from tocsin.store.store import reach
 
 if TYPE_CHECKING:
     import pyarrow as pa

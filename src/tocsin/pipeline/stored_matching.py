@@ -22,18 +22,16 @@ import msgspec
 import numpy as np
 
 from tocsin.broker.admission import admit_stored, admit_stored_document
-from tocsin.broker.cursors import id_text
-from tocsin.broker.outcomes import Outcome
+from tocsin.broker.publishing import Outcome
 from tocsin.errors import TocsinError
 from tocsin.index.encode import EventColumns, EventRows
 from tocsin.pipeline.admission import Admission, admit_batch, pa_indices
 from tocsin.pipeline.followers import Follower, follower_of
 from tocsin.pipeline.plan import Layout
 from tocsin.schema import Event
-from tocsin.store.dead_letters import unmatched
+from tocsin.store.events import NOTHING_BESIDE, Beside, ValueBlock, decode_values, id_text, unmatched
 from tocsin.store.notifications import StoredMatches, encode_blocks, notification_id
-from tocsin.store.offers import NOTHING_BESIDE, Beside, ValueBlock, decode_values
-from tocsin.store.transaction import reach
+from tocsin.store.store import reach
 
 if TYPE_CHECKING:
     import pyarrow as pa

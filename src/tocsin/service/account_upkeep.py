@@ -20,20 +20,8 @@ from pwdlib.hashers.argon2 import Argon2Hasher
 
 from tocsin.service.identities import check_other_admin
 from tocsin.service.problems import NotFound
-from tocsin.store import (
-    Store,
-    Transaction,
-    accounts,
-    audit,
-    credentials,
-    dead_letters,
-    idempotency,
-    offers,
-    progress,
-    webhooks,
-)
-from tocsin.store.accounts import Account
-from tocsin.store.audit import Actor, Entry
+from tocsin.store import Store, Transaction, accounts, events, progress, webhooks
+from tocsin.store.accounts import Account, Actor, Entry
 
 if TYPE_CHECKING:
     from tocsin.service.service import Service
@@ -59,8 +47,8 @@ def _shut(service: Service, name: str, actor: Actor) -> Account:
             raise NotFound(f"there is no account {name}")
         check_other_admin(turn, account)
         accounts.change_account(turn, account.number, disabled_us=turn.now_us)
-        credentials.remove_credentials_of(turn, account.number)
-        audit.note(turn, actor, "account.deleted", name, account.number)
+        accounts.remove_credentials_of(turn, account.number)
+        accounts.note_action(turn, actor, "account.deleted", name, account.number)
         return account
 
 
@@ -83,12 +71,12 @@ def _erase(service: Service, account: Account) -> list[int]:
 
 
 def _remove_the_rest(turn: Transaction, account: Account) -> None:
-    for offer in offers.live_offers(turn.connection, turn.now_us, publisher=account.name):
-        offers.withdraw(turn, offer.seq)
-    offers.forget_publisher(turn, account.name)
-    dead_letters.remove_of(turn, account.name)
-    idempotency.remove_of(turn, account.name)
-    progress.remove_of(turn, account.number)
+    for offer in events.live_offers(turn.connection, turn.now_us, publisher=account.name):
+        events.withdraw(turn, offer.seq)
+    events.forget_publisher(turn, account.name)
+    events.remove_dead_letters_of(turn, account.name)
+    events.remove_answers_of(turn, account.name)
+    progress.remove_progress_of(turn, account.number)
     accounts.erase_account(turn, account.number)
 
 
@@ -102,8 +90,8 @@ def reset_password(store: Store, name: str, password: str | None = None) -> str:
     with store.write() as turn:
         account = _find(turn, name)
         accounts.change_account(turn, account.number, password_hash=kept)
-        credentials.remove_credentials_of(turn, account.number)
-        audit.note(turn, Actor(), "password.reset", f"{name}; its sessions and tokens ended", account.number)
+        accounts.remove_credentials_of(turn, account.number)
+        accounts.note_action(turn, Actor(), "password.reset", f"{name}; its sessions and tokens ended", account.number)
     return chosen
 
 
@@ -113,7 +101,7 @@ def make_admin(store: Store, name: str) -> bool:
         found = accounts.read_account(turn.connection, name)
         account = found or accounts.create_account(turn, name, role="admin")
         accounts.change_account(turn, account.number, role="admin", disabled_us=None)
-        audit.note(turn, Actor(), "account.changed", f"{name}: role admin, enabled", account.number)
+        accounts.note_action(turn, Actor(), "account.changed", f"{name}: role admin, enabled", account.number)
         return found is None or found.password_hash is None
 
 
@@ -130,7 +118,7 @@ def trail(store: Store, limit: int, name: str | None = None) -> list[Entry]:
         number = None if name is None else accounts.find_account(connection, name)
         if name is not None and number is None:
             raise NotFound(f"there is no account {name}")
-        return audit.read_entries(connection, None, limit, number)
+        return accounts.read_audit(connection, None, limit, number)
 
 
 def _find(turn: Transaction, name: str) -> Account:

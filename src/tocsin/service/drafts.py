@@ -20,19 +20,17 @@ import structlog
 
 from tocsin.broker import Broker
 from tocsin.broker.admission import OfferAdmission, admit_stored, read_stored
-from tocsin.broker.cursors import id_text
-from tocsin.broker.estimate import EventSample, Trial
 from tocsin.broker.expressions import Expression
+from tocsin.broker.inquiries import EventSample, Trial
 from tocsin.compile.analysis import conjunction_text, warnings_of
 from tocsin.documents.subscriptions import BackfilledEvent, BackfillJob, BackfillPage, Estimate, Plan
 from tocsin.errors import TocsinError
 from tocsin.language import from_json
 from tocsin.language.documents import decode
-from tocsin.schema import Event
-from tocsin.service.principal import Principal
+from tocsin.schema import Event, arrived
 from tocsin.service.problems import BadRequest, NotFound, Throttled
-from tocsin.store.events import StoredEvent, read_events
-from tocsin.store.offers import documents_between
+from tocsin.service.routing import Principal
+from tocsin.store.events import StoredEvent, documents_between, id_text, read_events
 
 _LOOKED_AT = 20_000  # events of the log that one request looks at
 _FRESH_SECONDS = 5.0
@@ -58,7 +56,8 @@ class LogStretch:
 
     def read(self, one: StoredEvent) -> Event:
         """Return an event of the stretch; of an offer whose program is gone, its own attributes."""
-        return admit_stored(self._schema, one.body, self._documents.get(one.seq), self._offers)
+        found = admit_stored(self._schema, one.body, self._documents.get(one.seq), self._offers)
+        return arrived(found, one.arrival_us)
 
 
 def backfill(broker: Broker, expression: Expression, after_seq: int, limit: int) -> BackfillPage:

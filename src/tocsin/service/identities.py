@@ -5,6 +5,8 @@ so that a request does not cost a look into the store; what is revoked here is f
 
 What a token gets, a session or another token, lives no longer than it, may do no more, and ends with it. What is got in
 a session that the password began hangs on the password: it outlives the session, and ends when the password changes.
+
+Passwords: argon2 in a few threads of their own, since each takes tens of milliseconds and 64 MiB.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import hmac
 import secrets
 import time
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeVar
@@ -22,11 +25,10 @@ from typing import Any, TypeVar
 from limits import RateLimitItemPerHour, RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
+from pwdlib import PasswordHash
+from pwdlib.hashers.argon2 import Argon2Hasher
 
-from tocsin.broker.cursors import instant
 from tocsin.errors import AccountExists
-from tocsin.service.passwords import Passwords
-from tocsin.service.principal import Principal
 from tocsin.service.problems import (
     Conflict,
     Forbidden,
@@ -34,19 +36,49 @@ from tocsin.service.problems import (
     Throttled,
     Unauthenticated,
 )
+from tocsin.service.routing import Principal
 from tocsin.service.settings import ServiceSettings
-from tocsin.store import Store, Transaction, accounts, audit, credentials
-from tocsin.store.accounts import Account
-from tocsin.store.audit import Actor, Entry
-from tocsin.store.credentials import Credential
-from tocsin.store.transaction import SECOND
+from tocsin.store import Store, Transaction, accounts
+from tocsin.store.accounts import Account, Actor, Credential, Entry
+from tocsin.store.store import SECOND, instant
+
+R = TypeVar("R")
+
+
+class Passwords:
+    """Hashes and verifies; no more at a time than it has threads."""
+
+    def __init__(self, threads: int, hasher: PasswordHash | None = None) -> None:
+        self._hasher = hasher or PasswordHash((Argon2Hasher(),))
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="tocsin-password")
+        self._nobody: str | None = None
+
+    async def hash(self, password: str) -> str:
+        """Return what is kept of a password."""
+        return await self._run(self._hasher.hash, password)
+
+    async def verify(self, password: str, kept: str | None) -> bool:
+        """Return whether it is the password; where there is none, it takes as long and is not."""
+        if kept is None:
+            if self._nobody is None:
+                self._nobody = await self.hash("nobody's password")
+            await self._run(self._hasher.verify, password, self._nobody)
+            return False
+        return await self._run(self._hasher.verify, password, kept)
+
+    async def _run(self, function: Callable[..., R], *args: str) -> R:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *args)
+
+    def close(self) -> None:
+        """Let go of the threads."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
 
 TOKEN_PREFIX = "toc_"  # noqa: S105 - how tokens begin, so that scanners and our logs can tell them
 ADMIN = "admin"
 _REMEMBERED_SECONDS = 2.0
 _REMEMBERED = 20_000
 _LONGEST_SECRET = 200
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +161,7 @@ class Identities:
     def _find(self, kind: str, kept: bytes) -> Principal | None:
         now_us = self._store.now_us()
         with self._store.read() as connection:
-            found = credentials.find_credential(connection, kind, kept, now_us)
+            found = accounts.find_credential(connection, kind, kept, now_us)
             account = None if found is None else accounts.read_account_of(connection, found.account)
         if found is None or account is None:
             return None
@@ -141,7 +173,7 @@ class Identities:
         used, self._used = self._used, {}
         if used:
             with self._store.write() as turn:
-                credentials.use_credentials(turn, used)
+                accounts.use_credentials(turn, used)
 
     def forget(self) -> None:
         """Look everything up anew: something was revoked."""
@@ -230,10 +262,10 @@ class Identities:
             if account is None or account.disabled_us is not None:
                 raise Unauthenticated("the name or the password is not right")
             if before is not None:
-                credentials.remove_by_hash(turn, hashed(before))
-            credentials.remove_expired_sessions(turn)
+                accounts.remove_by_hash(turn, hashed(before))
+            accounts.remove_expired_sessions(turn)
             expires_us = turn.now_us + round(self._settings.session_seconds * SECOND)
-            made = credentials.add_credential(
+            made = accounts.add_credential(
                 turn,
                 number,
                 "session",
@@ -244,7 +276,7 @@ class Identities:
                 address=address,
             )
             actor = Actor(number, account.name, None if parent is None else parent.id, address)
-            audit.note(turn, actor, "session.begun", f"session {made.id}", number)
+            accounts.note_action(turn, actor, "session.begun", f"session {made.id}", number)
             return account, made
 
         account, made = await self._write(add)
@@ -258,7 +290,7 @@ class Identities:
     @staticmethod
     def _still(turn: Transaction, principal: Principal) -> Credential:
         """Return the credential by which somebody came, as it is now; raises Unauthenticated where it has ended."""
-        found = credentials.find_credential(turn.connection, principal.way, principal.credential, turn.now_us)
+        found = accounts.find_credential(turn.connection, principal.way, principal.credential, turn.now_us)
         if found is None:
             raise Unauthenticated(f"the {principal.way} has ended")
         return found
@@ -267,8 +299,10 @@ class Identities:
         """End the session by which somebody came."""
 
         def end(turn: Transaction) -> None:
-            credentials.remove_by_hash(turn, principal.credential)
-            audit.note(turn, principal.actor, "session.ended", f"session {principal.credential_id}", principal.number)
+            accounts.remove_by_hash(turn, principal.credential)
+            accounts.note_action(
+                turn, principal.actor, "session.ended", f"session {principal.credential_id}", principal.number
+            )
 
         await self._write(end)
         self.forget()
@@ -283,9 +317,11 @@ class Identities:
 
         def change(turn: Transaction) -> None:
             accounts.change_account(turn, principal.number, password_hash=kept)
-            credentials.remove_credentials_of(turn, principal.number, "session" if keep_tokens else None)
+            accounts.remove_credentials_of(turn, principal.number, "session" if keep_tokens else None)
             what = "its sessions ended" if keep_tokens else "its sessions and tokens ended"
-            audit.note(turn, principal.actor, "password.changed", f"{principal.name}; {what}", principal.number)
+            accounts.note_action(
+                turn, principal.actor, "password.changed", f"{principal.name}; {what}", principal.number
+            )
 
         await self._write(change)
         self.forget()
@@ -337,9 +373,11 @@ class Identities:
                 check_other_admin(turn, account)
             if changes:
                 accounts.change_account(turn, account.number, **changes)
-                audit.note(turn, actor, "account.changed", f"{name}: {_said(role, disabled, quotas)}", account.number)
+                accounts.note_action(
+                    turn, actor, "account.changed", f"{name}: {_said(role, disabled, quotas)}", account.number
+                )
             if disabled:
-                credentials.remove_credentials_of(turn, account.number, "session")
+                accounts.remove_credentials_of(turn, account.number, "session")
             changed = accounts.read_account(turn.connection, name)
             assert changed is not None
             return changed
@@ -350,11 +388,11 @@ class Identities:
 
     async def note(self, principal: Principal, action: str, subject: str) -> None:
         """Write a line of the audit trail."""
-        await self._write(lambda turn: audit.note(turn, principal.actor, action, subject))
+        await self._write(lambda turn: accounts.note_action(turn, principal.actor, action, subject))
 
     async def audit_of(self, account: int | None, before: int | None, limit: int) -> list[Entry]:
         """Return the audit trail, the newest first; of one account, or of all."""
-        return await self._read(lambda connection: audit.read_entries(connection, before, limit, account))
+        return await self._read(lambda connection: accounts.read_audit(connection, before, limit, account))
 
     # --- credentials --------------------------------------------------------------------------------------------------
 
@@ -366,7 +404,9 @@ class Identities:
         def make(turn: Transaction) -> NewToken:
             asking = self._still(turn, principal)
             made = self._add_token(turn, principal.number, name, seconds, by=_root(turn, asking), scopes=scopes)
-            audit.note(turn, principal.actor, "token.made", f"token {made.token.id}, {name}", principal.number)
+            accounts.note_action(
+                turn, principal.actor, "token.made", f"token {made.token.id}, {name}", principal.number
+            )
             return made
 
         return await self._write(make)
@@ -381,11 +421,11 @@ class Identities:
         by: Credential | None = None,
         scopes: Collection[str] | None = None,
     ) -> NewToken:
-        if len(credentials.list_credentials(turn.connection, account, "token")) >= self._settings.tokens_per_account:
+        if len(accounts.list_credentials(turn.connection, account, "token")) >= self._settings.tokens_per_account:
             raise Conflict(f"an account has {self._settings.tokens_per_account} tokens at most; revoke one first")
         secret = secret or TOKEN_PREFIX + secrets.token_urlsafe(32)
         expires_us = None if seconds is None else turn.now_us + round(seconds * SECOND)
-        made = credentials.add_credential(
+        made = accounts.add_credential(
             turn, account, "token", hashed(secret), name=name, parent=by, scopes=scopes, expires_us=expires_us
         )
         return NewToken(made, secret)
@@ -401,7 +441,7 @@ class Identities:
         return [one for one in found if one.expires_us is None or one.expires_us > now_us]
 
     async def _list(self, principal: Principal, kind: str) -> list[Credential]:
-        listed = await self._read(lambda connection: credentials.list_credentials(connection, principal.number, kind))
+        listed = await self._read(lambda connection: accounts.list_credentials(connection, principal.number, kind))
         return [replace(one, last_used_us=self._used.get(one.id, one.last_used_us)) for one in listed]
 
     async def revoke(self, principal: Principal, id: int) -> None:
@@ -414,11 +454,11 @@ class Identities:
 
     async def _end(self, principal: Principal, kind: str, id: int) -> None:
         def end(turn: Transaction) -> None:
-            count = credentials.remove_credential(turn, principal.number, kind, id)
+            count = accounts.remove_credential(turn, principal.number, kind, id)
             if not count:
                 raise NotFound(f"there is no {kind} {id}")
             also = f" and {count - 1} got by it" if count > 1 else ""
-            audit.note(turn, principal.actor, f"{kind}.ended", f"{kind} {id}{also}", principal.number)
+            accounts.note_action(turn, principal.actor, f"{kind}.ended", f"{kind} {id}{also}", principal.number)
 
         await self._write(end)
         self.forget()
@@ -435,7 +475,7 @@ class Identities:
             if account is None:
                 account = accounts.create_account(turn, ADMIN, role="admin")
             if given is not None:
-                if credentials.find_credential(turn.connection, "token", hashed(given), turn.now_us) is None:
+                if accounts.find_credential(turn.connection, "token", hashed(given), turn.now_us) is None:
                     self._add_token(turn, account.number, "TOCSIN_ADMIN_TOKEN", None, given)
                 return None
             return self._add_token(turn, account.number, "first start", None).secret if is_new else None
@@ -475,7 +515,7 @@ def _times(limit: RateLimitItemPerMinute, factor: int) -> RateLimitItemPerMinute
 
 def _register(turn: Transaction, name: str, kept: str, address: str) -> Account:
     made = accounts.create_account(turn, name, password_hash=kept)
-    audit.note(turn, Actor(made.number, name, None, address), "account.registered", name, made.number)
+    accounts.note_action(turn, Actor(made.number, name, None, address), "account.registered", name, made.number)
     return made
 
 
@@ -483,7 +523,7 @@ def _root(turn: Transaction, asking: Credential) -> Credential | None:
     """Return the token on which what is made now depends: that which asks, or by which its session was begun."""
     if asking.kind == "token":
         return asking
-    return None if asking.parent is None else credentials.find_by_id(turn.connection, asking.parent)
+    return None if asking.parent is None else accounts.find_by_id(turn.connection, asking.parent)
 
 
 def _said(role: str | None, disabled: bool | None, quotas: Mapping[str, int] | None) -> str:

@@ -19,9 +19,8 @@ from tocsin import __version__
 from tocsin.documents import ProblemDocument
 from tocsin.documents.events import Notification
 from tocsin.documents.subscriptions import LeaseNotice
-from tocsin.service.principal import UNSAFE, rule_of
 from tocsin.service.problems import PROBLEM
-from tocsin.service.routing import HEADERS, JSON, ApiRoute
+from tocsin.service.routing import HEADERS, JSON, UNSAFE, ApiRoute, rule_of
 
 _WORDS = {
     400: "The request cannot be read",

@@ -34,8 +34,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tocsin import errors
-from tocsin.broker.cursors import instant
 from tocsin.errors import TocsinError
+from tocsin.store.store import instant
 
 
 class Refusal(TocsinError):

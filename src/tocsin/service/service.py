@@ -21,15 +21,14 @@ import structlog
 from tocsin.broker import Broker, BrokerSettings
 from tocsin.errors import TocsinError
 from tocsin.schema import Schema
+from tocsin.service.courier import Courier
 from tocsin.service.drafts import Backfills, Samples
+from tocsin.service.edge import Buckets, Metrics, OperatorFigures
 from tocsin.service.identities import Identities
-from tocsin.service.limits import Buckets
-from tocsin.service.push.courier import Courier
-from tocsin.service.push.hub import Hub
 from tocsin.service.settings import ServiceSettings
-from tocsin.service.telemetry import Metrics, OperatorFigures
-from tocsin.store import Store, audit
-from tocsin.store.transaction import SECOND
+from tocsin.service.streams import Hub
+from tocsin.store import Store, accounts
+from tocsin.store.store import SECOND
 
 _GOOD_SECONDS = 2.0  # whoever asks more often is told what was found: everybody may ask, and a write costs an fsync
 
@@ -140,7 +139,7 @@ class Service:
 
     def _trim_audit(self) -> None:
         with self.broker.store.write() as turn:
-            audit.remove_before(turn, turn.now_us - round(self.settings.audit_days * 86400 * SECOND))
+            accounts.remove_audit_before(turn, turn.now_us - round(self.settings.audit_days * 86400 * SECOND))
 
     async def close(self) -> None:
         """Stop what runs in the background; the broker is the caller's to close."""

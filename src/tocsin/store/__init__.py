@@ -6,7 +6,6 @@ from tocsin import plugins
 
 plugins.require("broker")
 
-from tocsin.store.store import Store
-from tocsin.store.transaction import Meta, Transaction
+from tocsin.store.store import Meta, Store, Transaction
 
 __all__ = ["Meta", "Store", "Transaction"]

@@ -17,7 +17,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, func, insert, select, text, update
 
 from tocsin.errors import NeedsUpgrade, StoreDamaged, StoreError, StoreFailed
-from tocsin.store import database, digests, seals
+from tocsin.store import database, seals
 from tocsin.store.store import Store
 from tocsin.store.tables import accounts, audit, credentials, meta, metadata, webhooks
 
@@ -41,7 +41,7 @@ def backup(place: str | Path, file: str | Path) -> int:
                 with _engine(partial) as copy:
                     database.upgrade_engine(copy)
                     _copy_tables(source, copy)
-            digests.write(partial)
+            database.write_digests(partial)
             _settle(partial)
             partial.rename(target)
             _sync_folder(target)
@@ -77,7 +77,7 @@ def restore(place: str | Path, file: str | Path) -> int:
 def verify(file: Path) -> None:
     """Raise StoreDamaged where a backup is not what was written."""
     try:
-        digests.verify(file)
+        database.verify_digests(file)
     except sqlite3.Error as error:
         raise StoreDamaged(f"the backup is damaged: {error}") from error
     with _engine(file) as source, database.failures():

@@ -5,33 +5,107 @@ PostgreSQL must have fsync, full_page_writes and synchronous_commit on. Anything
 on another machine is connected to by TLS, unless its address says sslmode=disable.
 Transactions are begun by store.py, which is this module's only user apart from backup.py.
 
-Upgrading: making the tables, or bringing them to this code's version, by the migrations in migrations/.
+Upgrading: making the tables, or bringing them to this code's version, by the migrations in migrations/; and back again.
 
 A store without tables is made by whoever opens it; an older one is upgraded only on request (`tocsin db upgrade`), so
 that a rolling restart does not pull the tables from under the processes that still run.
+
+Digests of a backup: one of each table, in the file itself, made when it is written and held against it when it is read.
+
+By what SQLite says the tables are, not by what this code does: a backup of an earlier version is verified as it is, and
+digested anew after it was upgraded.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import ipaddress
 import os
 import re
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from tocsin import plugins
-from tocsin.errors import NeedsUpgrade, StoreError, StoreFailed, WeakDurability
-from tocsin.store import digests
+from tocsin.errors import NeedsUpgrade, StoreDamaged, StoreError, StoreFailed, WeakDurability
 from tocsin.store.tables import HEAD
 
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+DIGESTS = "backup_digests"
+
+
+def write_digests(file: Path) -> None:
+    """Write the digests of all tables into a backup."""
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(f"DROP TABLE IF EXISTS {DIGESTS}")
+        found = _digests(connection)
+        connection.execute(
+            f"CREATE TABLE {DIGESTS} (name TEXT PRIMARY KEY, size INTEGER NOT NULL, digest BLOB NOT NULL)"
+        )
+        connection.executemany(f"INSERT INTO {DIGESTS} VALUES (?, ?, ?)", [(name, *one) for name, one in found.items()])  # noqa: S608
+
+
+def verify_digests(file: Path) -> None:
+    """Raise StoreDamaged where a table of a backup is not as it was written; backups without digests are let through."""
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
+        if not has_digests(connection):
+            return
+        said = {name: (size, digest) for name, size, digest in connection.execute(f"SELECT * FROM {DIGESTS}")}  # noqa: S608
+        found = _digests(connection)
+    for name in sorted(said.keys() | found.keys()):
+        if said.get(name) != found.get(name):
+            raise StoreDamaged(f"the backup is damaged: its table {name} is not what was written")
+
+
+def is_digested(file: Path) -> bool:
+    """Return whether a file is a backup that carries digests; whatever is no SQLite file does not."""
+    try:
+        with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
+            return has_digests(connection)
+    except sqlite3.Error:
+        return False
+
+
+def has_digests(connection: sqlite3.Connection) -> bool:
+    """Return whether a file is a backup that carries digests."""
+    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+    return connection.execute(query, (DIGESTS,)).fetchone() is not None
+
+
+def _digests(connection: sqlite3.Connection) -> dict[str, tuple[int, bytes]]:
+    """Return how many rows each table has, and a digest of them in the order of its primary key."""
+    query = (
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name != ? ORDER BY name"
+    )
+    return {name: _digest(connection, name) for (name,) in connection.execute(query, (DIGESTS,)).fetchall()}
+
+
+def _digest(connection: sqlite3.Connection, table: str) -> tuple[int, bytes]:
+    columns = connection.execute(f'PRAGMA table_info("{table}")').fetchall()
+    keys = [f'"{name}"' for _, name, _, _, _, key in sorted(columns, key=lambda one: one[5]) if key]
+    order = f" ORDER BY {', '.join(keys)}" if keys else ""
+    digest, size = hashlib.sha256(), 0
+    for row in connection.execute(f'SELECT * FROM "{table}"{order}'):  # noqa: S608 - names of our own tables
+        digest.update(msgspec.msgpack.encode(row))
+        size += 1
+    return size, digest.digest()
+
+
+# --- Databases --------------------------------------------------------------------------------------------------------
+
+
+EARLIEST = 6  # the version that a store can be taken back to with all that is in it
 BUSY_SECONDS = 30
 WRITE = "tocsin_write"  # execution option: this transaction will write
 SQLITE_DURABILITY = {"journal_mode": "wal", "synchronous": 2}  # 2 is FULL
@@ -194,32 +268,60 @@ def upgrade(place: str | Path) -> tuple[str | None, str]:
     """Bring the store's tables to this code's version; return the versions before and after."""
     engine = connect(place)
     path = sqlite_path(engine)
-    is_backup = path is not None and path.exists() and digests.is_digested(path)
+    is_backup = path is not None and path.exists() and is_digested(path)
     if path is not None and is_backup:
-        digests.verify(path)
+        verify_digests(path)
     try:
         with failures():
             return upgrade_engine(engine)
     finally:
         engine.dispose()
         if path is not None and is_backup:
-            digests.write(path)
+            write_digests(path)
 
 
 def upgrade_engine(engine: Engine, version: str = HEAD) -> tuple[str | None, str]:
     """Upgrade in one transaction: a crash in the middle leaves the tables as they were."""
     from alembic import command
+
+    with _migrating(engine) as (config, before):
+        command.upgrade(config, version)
+    return before, version
+
+
+def downgrade(place: str | Path, version: str) -> tuple[str, str]:
+    """Take the store's tables back to an earlier version, with all that it can hold; return the versions before and after.
+
+    In one transaction, as an upgrade. Raises StoreError where the version is not one that can be gone back to.
+    """
+    from alembic import command
+
+    engine = connect(place)
+    try:
+        with failures(), _migrating(engine) as (config, before):
+            if version not in [f"{number:04}" for number in range(EARLIEST, int(before or 0) + 1)]:
+                raise StoreError(
+                    f"the store's version is {before or 'none'}, and it can go back to {EARLIEST:04} at the earliest; "
+                    "for an older one, restore the backup of before the upgrade"
+                )
+            command.downgrade(config, version)
+    finally:
+        engine.dispose()
+    return before or "", version
+
+
+@contextmanager
+def _migrating(engine: Engine) -> Iterator[tuple[Config, str | None]]:
+    """Yield what alembic works by, within one transaction, and the version before."""
     from alembic.config import Config
 
     with engine.connect().execution_options(**{WRITE: True}) as connection, connection.begin():
         take_turns(connection)
-        before = current_version(connection)
         config = Config()
         config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
         config.set_main_option("path_separator", "os")
         config.attributes["connection"] = connection
-        command.upgrade(config, version)
-        return before, version
+        yield config, current_version(connection)
 
 
 def take_turns(connection: Connection) -> None:

@@ -24,8 +24,8 @@ import numpy.typing as npt
 from sqlalchemy import Connection, delete, func, select
 
 from tocsin.errors import StoreDamaged, StoreError
+from tocsin.store.store import Transaction
 from tocsin.store.tables import notifications
-from tocsin.store.transaction import Transaction
 
 BUCKETS = 256
 BLOCK = 8192  # matches in one row at most

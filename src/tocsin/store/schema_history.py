@@ -8,8 +8,8 @@ from sqlalchemy import Connection, insert, select
 
 from tocsin.schema import Schema
 from tocsin.schema.files import dumps, loads
+from tocsin.store.store import Transaction
 from tocsin.store.tables import schema_versions
-from tocsin.store.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)

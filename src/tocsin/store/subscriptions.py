@@ -4,6 +4,12 @@ Prices: about how many bytes of memory a subscription takes, known from its stor
 
 A few hundred bytes for being there, and about 200 for each constant: 150 lists of 6,000 constants took 188 MB. A rough
 estimate, and the same one whenever it is asked for, so that quotas in this unit are exact.
+
+Replacements: subscriptions that go on under the id of an earlier one, with another expression or after a pause.
+
+A subscription never changes. To replace its expression, or to let it go on after a pause, is to end it and to store
+another at a new seq: so the snapshot rule, the index and the pipeline know of nothing but beginnings and ends. Its
+owner knows all of them by the id of the first, the origin; inside, each has its own.
 """
 
 from __future__ import annotations
@@ -15,11 +21,62 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, update
 
-from tocsin.store import replacements, tables
-from tocsin.store.tables import accounts, leases, subscriptions
-from tocsin.store.transaction import SECOND, Transaction
+from tocsin.store import tables
+from tocsin.store.store import SECOND, Transaction
+from tocsin.store.tables import accounts, leases, replacements, subscriptions
+
+_AT_A_TIME = 500
+
+
+def add_replacement(transaction: Transaction, subscription: int, origin: int) -> None:
+    """Store that a subscription goes on under the id of another."""
+    transaction.connection.execute(insert(replacements).values(subscription=subscription, origin=origin))
+
+
+def current_ids(connection: Connection, origins: Iterable[int]) -> dict[int, int]:
+    """Return origin -> the id of the last that goes on under it, for those that were replaced."""
+    columns = replacements.c
+    found: dict[int, int] = {}
+    for some in _in_parts(origins):
+        query = select(columns.origin, func.max(columns.subscription)).where(columns.origin.in_(some))
+        found.update((origin, last) for origin, last in connection.execute(query.group_by(columns.origin)))
+    return found
+
+
+def origins_of(connection: Connection, ids: Iterable[int]) -> dict[int, int]:
+    """Return id -> origin, for those that go on under the id of another."""
+    found: dict[int, int] = {}
+    for some in _in_parts(ids):
+        query = select(replacements).where(replacements.c.subscription.in_(some))
+        found.update((row.subscription, row.origin) for row in connection.execute(query))
+    return found
+
+
+def all_ids(connection: Connection, origins: Iterable[int]) -> list[int]:
+    """Return the ids of all that were ever stored under these origins, and are kept; the origins themselves too."""
+    wanted = sorted(set(origins))
+    found = list(wanted)
+    for some in _in_parts(wanted):
+        query = select(replacements.c.subscription).where(replacements.c.origin.in_(some))
+        found += connection.execute(query).scalars()
+    return found
+
+
+def remove_replacements(transaction: Transaction, ids: Iterable[int]) -> None:
+    """Forget replacements, as their subscriptions are removed."""
+    for some in _in_parts(ids):
+        transaction.connection.execute(delete(replacements).where(replacements.c.subscription.in_(some)))
+
+
+def _in_parts(ids: Iterable[int]) -> Iterable[list[int]]:
+    listed = sorted(set(ids))
+    return (listed[start : start + _AT_A_TIME] for start in range(0, len(listed), _AT_A_TIME))
+
+
+# --- Subscriptions ----------------------------------------------------------------------------------------------------
+
 
 THERE = 256
 CONSTANT = 200
@@ -33,10 +90,7 @@ def price_of(tree: bytes) -> int:
 # Subscriptions and their leases.
 
 
-RENEWED_US = (
-    30 * 86400 * SECOND
-)  # that a lease that renews itself is renewed for at most: its account may be gone by then
-_AT_A_TIME = 500  # ids in one statement: SQLite bounds the number of parameters
+RENEWED_US = 30 * 86400 * SECOND  # that a lease renews itself for at most: its account may be gone by then
 _ROWS = 20_000  # rows fetched at a time where all are read
 
 
@@ -70,7 +124,7 @@ class StoredSubscription:
     changed_seq: int
     deleted_seq: int | None
     deleted_by: str | None
-    origin: int  # the id under which its owner knows it: see replacements.py
+    origin: int  # the id under which its owner knows it: see subscriptions.py
     renews: int = 0  # 1: by itself, while its owner's account lives
 
     @property
@@ -149,7 +203,7 @@ def add_version(transaction: Transaction, of: StoredSubscription, new: NewSubscr
     lease = (seq, of.owner, of.start_us, of.end_us, of.generation, seq, None, None, price, of.renews)
     transaction.insert_rows(leases, [lease])
     _charge(transaction, of.owner, price)
-    replacements.add_replacement(transaction, seq, of.origin)
+    add_replacement(transaction, seq, of.origin)
     return seq
 
 
@@ -201,14 +255,8 @@ def end_paused(transaction: Transaction) -> None:
     transaction.connection.execute(update(leases).where(over).values(deleted_by="lease"))
 
 
-def find_subscription(connection: Connection, id: int) -> StoredSubscription | None:
-    """Return the subscription of that id, whether live or over, as long as it is kept."""
-    found = find_subscriptions(connection, [id])
-    return found[0] if found else None
-
-
 def find_subscriptions(connection: Connection, ids: Sequence[int]) -> list[StoredSubscription]:
-    """Return those of these subscriptions that are kept, ordered by id."""
+    """Return those of these subscriptions that are kept, whether live or over, ordered by id."""
     found: list[StoredSubscription] = []
     for start in range(0, len(ids), _AT_A_TIME):
         chosen = _WHOLE.where(subscriptions.c.id.in_(ids[start : start + _AT_A_TIME]))
@@ -218,7 +266,7 @@ def find_subscriptions(connection: Connection, ids: Sequence[int]) -> list[Store
 
 def find_current(connection: Connection, origins: Sequence[int]) -> dict[int, StoredSubscription]:
     """Return the id that owners know -> the subscription that goes on under it, or was the last to."""
-    newest = replacements.current_ids(connection, origins)
+    newest = current_ids(connection, origins)
     found = find_subscriptions(connection, [newest.get(id, id) for id in origins])
     known = {one.origin: one for one in found}
     return {id: known[id] for id in origins if id in known}
@@ -305,7 +353,7 @@ def remove_ended(transaction: Transaction, through_seq: int) -> int:
     waiting = (leases.c.deleted_by == "paused") & (leases.c.end_us > transaction.now_us)
     over = select(leases.c.subscription).where(leases.c.deleted_seq <= through_seq, ~func.coalesce(waiting, False))
     ids = list(transaction.connection.execute(over).scalars())
-    replacements.remove(transaction, ids)
+    remove_replacements(transaction, ids)
     for start in range(0, len(ids), _AT_A_TIME):
         chunk = ids[start : start + _AT_A_TIME]
         transaction.connection.execute(delete(leases).where(leases.c.subscription.in_(chunk)))

@@ -7,7 +7,7 @@
     audit            who did what with accounts and their credentials
     subscriptions    what was asked, by whom; never changes
     leases           how long; beside subscriptions because renewals touch it and every start reads all of it
-    replacements     which subscriptions go on under the id of an earlier one: see replacements.py
+    replacements     which subscriptions go on under the id of an earlier one: see subscriptions.py
     lease_notices    which leases notice was given of
     events           the log
     notifications    matches, many to a row: see notifications.py
@@ -19,7 +19,7 @@
     deliveries       notifications on their way to a webhook, delivered, or given up
     lanes            of each webhook's subscriptions that something waits for: when the first of it is tried
     delivery_rules   digests and rates, by subscription
-    offers           what events have beside their attributes: rules and dynamic attributes; see offers.py
+    offers           what events have beside their attributes: rules and dynamic attributes; see events.py
     seals            digests of stretches of the log, each over the one before: see seals.py
     computed_values  the dynamic attributes' values for those whom an offer reached, many to a row
 

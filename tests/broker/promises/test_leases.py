@@ -209,8 +209,7 @@ def test_ticket_is_random_stored_hashed_and_the_only_one_that_opens(place: str) 
         assert mine.ticket
         assert mine.ticket != other.ticket
         with broker.store.read() as connection:
-            kept = subscriptions.find_subscription(connection, mine.id)
-        assert kept is not None
+            (kept,) = subscriptions.find_subscriptions(connection, [mine.id])
         assert mine.ticket.encode() not in kept.ticket_hash
         assert len(kept.ticket_hash) == 32
         for wrong in (other.ticket, "", mine.ticket[:-1], "é\ud800"):

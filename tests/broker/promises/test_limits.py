@@ -18,7 +18,7 @@ from tocsin.errors import (
     QuotaExceeded,
 )
 from tocsin.store import accounts
-from tocsin.store.check import check
+from tocsin.store.seals import check
 
 
 def test_bad_event_becomes_a_dead_letter_with_all_reasons_and_the_batch_goes_on(place: str) -> None:

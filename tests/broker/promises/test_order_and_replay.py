@@ -12,8 +12,8 @@ from tocsin.errors import (
     CursorExpired,
 )
 from tocsin.store import subscriptions
-from tocsin.store.check import check
 from tocsin.store.events import read_events
+from tocsin.store.seals import check
 
 
 def test_notifications_come_in_order_of_seq_and_cursors_resume_without_gap_or_repeat(place: str) -> None:
@@ -78,7 +78,7 @@ def test_cursor_older_than_the_retention_is_refused_by_name(place: str) -> None:
         last = broker.publish(car(5))
         broker.sweep()
         with broker.store.read() as connection:
-            assert subscriptions.find_subscription(connection, gone.id) is None
+            assert subscriptions.find_subscriptions(connection, [gone.id]) == []
             assert [event.seq for event in read_events(connection, 0, 10)] == [last.seq]
         assert check(broker.store) == []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.broker.market import car, open_broker, seqs_of
 from tests.clocks import ManualClock
-from tocsin.store.check import check
+from tocsin.store.seals import check
 
 DAY = 86400.0
 

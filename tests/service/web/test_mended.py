@@ -197,13 +197,15 @@ def test_carets_stand_under_the_word_that_is_wrong() -> None:
 
 
 @pytest.mark.parametrize("name", example_names())
-def test_examples_are_of_the_schema_in_force_and_right(name: str, tmp_path: Path) -> None:
+def test_examples_are_of_the_schema_in_force_and_right(name: str) -> None:
     schema: Schema = load_example(name)
     text = example_subscription(schema)
     assert parse(text).event_types[0] in schema.event_types
     schema.admit(json.loads(example_event(schema, text)))
     lines = example_lines(schema)
-    assert lines is not None
+    assert (lines is None) == (name == "dynamic")  # which has no attributes to make one of
+    if lines is None:
+        return
     trial = attempt(*lines)
     assert trial.errors == []
     assert any(one.matched for _, told in trial.rows for one in told)

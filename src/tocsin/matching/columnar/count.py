@@ -19,9 +19,9 @@ from tocsin.index.layout import TRUE_ATOM, Bytes, Directory
 from tocsin.index.open_segment import Atoms, Int32s, Int64s, open_segment
 from tocsin.matching.columnar.bits import ONE, Numbers, Words
 from tocsin.matching.columnar.emit import append_block
-from tocsin.matching.columnar.events import Matrix, Narrow
+from tocsin.matching.columnar.events import EventMatrix
 from tocsin.matching.columnar.fill import (
-    Truth,
+    EventTile,
     clear_dense_truth,
     clear_tile,
     fill_dense_truth,
@@ -30,12 +30,13 @@ from tocsin.matching.columnar.fill import (
     worth_a_tile,
 )
 from tocsin.matching.columnar.join import TILE_ROWS, TILES, VISITS, WORDS
+from tocsin.matching.columnar.ranged import EventScratch
 from tocsin.matching.columnar.workspace import (
     DIRECT,
     PLANES,
-    Runs,
     add_run,
     group_runs,
+    open_workspace,
 )
 
 ROWS_AT_ONCE = 1024  # whose words stay in the first cache between being made and being added
@@ -131,16 +132,16 @@ def take_counts(planes: Words, rows: int, events: Int32s, m: int, first_event: i
 
 @lean_kernel
 def count(
-    buffer: Bytes, directory: Directory, numbers: Numbers, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s,
-    narrow: Narrow, first_event: int, last_event: int, visits: Words, n: int, words: Words, results: Words, runs: Runs,
-    run_start: Int32s, grouped: Runs, tile: Matrix, planes: Words, truth: Truth, out: Numbers, counts: Int64s,
-    counters: Int64s,
+    buffer: Bytes, directory: Directory, numbers: Numbers, matrix: EventMatrix, first_event: int, last_event: int, n: int,
+    places: Int64s,
 ) -> None:  # fmt: skip
-    """Write how many rows each event matches to counts; visits[:n] are sorted by block, and runs and grouped have room for n.
+    """Write how many rows each event matches to offset; visits[:n] are sorted by block, and runs and grouped have room for n.
 
     `out` has room for the numbers of the largest block, which are written where rows are tested one by one.
     """
-    segment = open_segment(buffer, directory)
+    segment, work = open_segment(buffer, directory), open_workspace(places)
+    words, results, runs, planes, truth = work.words, work.results, work.runs, work.planes, work.truth
+    visits, counts, counters, tile = work.visits, work.offset, work.counters, work.tile
     stripe_row, block_stripe, sketches = segment.stripe_row, segment.block_stripe, segment.sketches
     counts[: last_event - first_event] = 0
     events, limits, ranks = tile[0], tile[1], tile[2]
@@ -163,7 +164,8 @@ def count(
                 continue
             for z in range(m):
                 events[z] = np.int64(visits[i + z] & np.uint64(0xFFFFFFFF))
-            fill_tile(words, segment, block, slots, simple, events, offset, codes, events, m, limits, ranks)
+            together = EventTile(events, m, matrix.simple, events, limits, ranks)
+            fill_tile(words, segment, block, matrix, together)
             counters[TILES] += 1
             block_row, filled = np.int64(stripe_row[block_stripe[block]]), 0
             for s in range(block_stripe[block], block_stripe[block + 1]):
@@ -188,31 +190,20 @@ def count(
                     row = stop
             add_words(results, filled, planes)
             take_counts(planes, rows, events, m, first_event, counts)
-            clear_tile(words, segment, block, slots, simple, events, offset, codes, events, m)
+            clear_tile(words, segment, block, matrix, together)
             i += m
-    group_runs(runs, used_runs, last_event - first_event, run_start, grouped)
+    group_runs(runs, used_runs, last_event - first_event, work.run_start, work.grouped)
+    scratch = EventScratch(truth, work.bands, work.out, counters, work.ranged.left)
     truth[TRUE_ATOM] = 1
     for e in range(first_event, last_event):
-        run, end = np.int64(run_start[e - first_event]), np.int64(run_start[e - first_event + 1])
+        run, end = np.int64(work.run_start[e - first_event]), np.int64(work.run_start[e - first_event + 1])
         if run == end:
             continue
-        set_simple_truth(truth, segment, simple, narrow, e, 1)
-        fill_dense_truth(truth, segment, slots, offset, codes, e)
+        set_simple_truth(truth, segment, matrix, e, 1)
+        fill_dense_truth(truth, segment, matrix, e)
         while run < end:
-            counts[e - first_event] += append_block(
-                segment,
-                numbers,
-                slots,
-                offset,
-                codes,
-                e,
-                np.int64(grouped[run, 3]),
-                truth,
-                events,
-                out,
-                np.int64(0),
-                counters,
-            )
+            block = np.int64(work.grouped[run, 3])
+            counts[e - first_event] += append_block(segment, numbers, matrix, e, block, scratch, np.int64(0))
             run += 1
-        set_simple_truth(truth, segment, simple, narrow, e, 0)
-        clear_dense_truth(truth, segment, slots, offset, codes, e)
+        set_simple_truth(truth, segment, matrix, e, 0)
+        clear_dense_truth(truth, segment, matrix, e)

@@ -4,7 +4,7 @@ Bitmaps are decoded by whole vectors; direct blocks are evaluated here, by a tru
 
 Finishing: what kernels leave to be decided after a chunk of matches is written.
 
-A row with checks is written as ~row, and its checks are decided (matching/deciders.py) where it is live. Lifetimes are
+A row with checks is written as ~row, and its checks are decided (matching/deciders.py) where it is live. LiveTimes are
 compared where the segment is not live for the whole batch. A subscription with several rows is reported once. A segment that needs none of this has no finisher, and its chunks pass untouched.
 """
 
@@ -14,7 +14,7 @@ compared where the segment is not live for the whole batch. A subscription with 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,12 +39,12 @@ from tocsin.matching.columnar.bits import (
     prefetch,
     some_of_eight,
 )
-from tocsin.matching.columnar.events import Matrix, Narrow
+from tocsin.matching.columnar.events import EventMatrix
 from tocsin.matching.columnar.fill import Truth, clear_dense_truth, fill_dense_truth, fill_local_truth, set_simple_truth
 from tocsin.matching.columnar.join import DIRECT_ROWS, VISITS, WORDS
 from tocsin.matching.columnar.probe import probe
-from tocsin.matching.columnar.ranged import append_ranged
-from tocsin.matching.columnar.workspace import DIRECT, SPARSE, Runs
+from tocsin.matching.columnar.ranged import EventScratch, append_ranged
+from tocsin.matching.columnar.workspace import DIRECT, SPARSE, Runs, open_workspace
 
 if TYPE_CHECKING:
     from tocsin.index.key_column import CodedBatch
@@ -59,14 +59,14 @@ MARGIN = 64  # numbers that may be written beyond those that count
 
 @helper
 def append_rows(
-    atoms: Atoms, data: int, width: int, rows: int, truth: Truth, numbers: Numbers, row: int, out: Numbers, p: int
+    atoms: Atoms, width: int, rows: int, truth: Truth, numbers: Numbers, row: int, out: Numbers, p: int
 ) -> int:
     """Append the numbers of up to 64 rows whose atoms all hold; writes a few beyond the end; return the new end.
 
     The first two atoms of each row are tested without a branch, into a word; the others row by row where few rows are
     left, else for all at once.
     """
-    at, step, one, two = np.uint64(data), np.uint64(width), np.uint64(1), np.uint64(2)
+    at, step, one, two = np.uint64(0), np.uint64(width), np.uint64(1), np.uint64(2)
     word, first, count = np.uint64(0), at, np.uint64(rows)
     for r in range(count):
         word |= np.uint64(truth[atoms[at]] & truth[atoms[at + one]]) << r
@@ -161,23 +161,23 @@ def prefetch_blocks(segment: OpenSegment, numbers: Numbers, far: int, near: int)
 
 @helper
 def append_block(
-    segment: OpenSegment, numbers: Numbers, slots: Matrix, offset: Int64s, codes: Int32s, e: int, block: int, truth: Truth,
-    bands: Int32s, out: Numbers, p: int, counters: Int64s,
-) -> int:  # fmt: skip
+    segment: OpenSegment, numbers: Numbers, matrix: EventMatrix, e: int, block: int, scratch: EventScratch, p: int
+) -> int:
     """Append the numbers of the block's rows that event e matches; dense truth is filled already.
 
     64 rows whose sketch fails are skipped.
     """
+    truth, out, counters = scratch.truth, scratch.out, scratch.counters
     first_value = segment.local_start[segment.block_local[block]]
     for local in range(segment.block_local[block], segment.block_local[block + 1]):
         first = segment.dense_atoms + segment.local_start[local] - first_value
-        fill_local_truth(truth, first, segment, local, slots, offset, codes, e)
+        fill_local_truth(truth, first, segment, local, matrix, e)
     atoms, sketches, stripe_row = segment.atoms, segment.sketches, segment.stripe_row
     if len(segment.block_ranges) > 0 and segment.block_ranges[block] >= 0:
         counters[DIRECT_ROWS] += np.int64(
             stripe_row[segment.block_stripe[block + 1]] - stripe_row[segment.block_stripe[block]]
         )
-        return append_ranged(segment, block, slots, e, bands, truth, numbers, out, p)
+        return append_ranged(segment, block, matrix.slots, e, scratch, numbers, p)
     block_row, first_sketch = np.int64(stripe_row[segment.block_stripe[block]]), np.int64(segment.block_sketch[block])
     for s in range(segment.block_stripe[block], segment.block_stripe[block + 1]):
         width, row, end = np.int64(segment.stripe_width[s]), np.int64(stripe_row[s]), np.int64(stripe_row[s + 1])
@@ -187,27 +187,38 @@ def append_block(
             stop = min(end, block_row + ((group + 1) << 6))
             implied = np.uint64(2 * (first_sketch + group))
             if truth[sketches[implied]] & truth[sketches[implied + ONE]]:
-                p = append_rows(atoms, data + row * width, width, stop - row, truth, numbers, row, out, p)
+                p = append_rows(atoms[data + row * width :], width, stop - row, truth, numbers, row, out, p)
                 counters[DIRECT_ROWS] += stop - row
                 counters[WORDS] += (stop - row) * width
             row = stop
     return p
 
 
+class MatchOutput(NamedTuple):
+    """What is written: of each row that an event matches, and beside it; and how many numbers may be."""
+
+    told: Numbers
+    beside_offset: Int64s
+    beside: Numbers
+    room: int
+
+
 @lean_kernel
 def emit(
-    buffer: Bytes, directory: Directory, numbers: Numbers, beside_offset: Int64s, beside: Numbers, slots: Matrix,
-    simple: Atoms, offset: Int64s, codes: Int32s, narrow: Narrow, first_event: int, start: int, stop: int, bitmaps: Words,
-    sparse: Int32s, run_start: Int32s, runs: Runs, truth: Truth, bands: Int32s, out: Numbers, ends: Int64s,
-    counters: Int64s, room_needed: Int64s,
+    buffer: Bytes, directory: Directory, output: MatchOutput, matrix: EventMatrix, first_event: int, start: int, stop: int,
+    places: Int64s,
 ) -> int:  # fmt: skip
-    """Write what is told (`numbers`, by row) of events start .. into out while it fits; return the first not written.
+    """Write what is told (by row) of events start .. into out while there is room; return the first not written.
 
-    ends[i + 1] is the end of event start + i in out. room_needed[0] is what the first event not written may need.
+    offset[i + 1] is the end of event start + i in out. needs[0] is what the first event not written may need.
     What other segments have found stands beside[beside_offset[e] : beside_offset[e + 1]], where there are any, and is
     written before: one copy, where putting whole batches side by side later would take as long as all of this.
     """
-    segment = open_segment(buffer, directory)
+    segment, work = open_segment(buffer, directory), open_workspace(places)
+    numbers, beside_offset, beside = output.told, output.beside_offset, output.beside
+    bitmaps, sparse, run_start, runs = work.bitmaps, work.sparse, work.run_start, work.grouped
+    truth, out, ends = work.truth, work.out, work.offset
+    scratch = EventScratch(truth, work.bands, out, work.counters, work.ranged.left)
     truth[TRUE_ATOM] = 1
     p = np.int64(0)
     ends[0] = 0
@@ -218,8 +229,8 @@ def emit(
         if len(beside_offset):
             extra = beside_offset[e + 1] - beside_offset[e]
             need += extra + 8
-        if p + need > len(out):
-            room_needed[0] = need
+        if p + need > output.room:
+            work.needs[0] = need
             return e
         if e + 1 < stop:
             after = np.int64(run_start[e - first_event + 2])
@@ -238,8 +249,8 @@ def emit(
                 p += length
             else:
                 if not filled:
-                    set_simple_truth(truth, segment, simple, narrow, e, 1)
-                    fill_dense_truth(truth, segment, slots, offset, codes, e)
+                    set_simple_truth(truth, segment, matrix, e, 1)
+                    fill_dense_truth(truth, segment, matrix, e)
                     filled = True
                 far, near = run + 8, run + 3
                 prefetch_blocks(
@@ -248,28 +259,27 @@ def emit(
                     np.int64(runs[far, 3]) if far < end and runs[far, 2] == DIRECT else -1,
                     np.int64(runs[near, 3]) if near < end and runs[near, 2] == DIRECT else -1,
                 )
-                p = append_block(segment, numbers, slots, offset, codes, e, position, truth, bands, out, p, counters)
+                p = append_block(segment, numbers, matrix, e, position, scratch, p)
             run += 1
         if filled:
-            set_simple_truth(truth, segment, simple, narrow, e, 0)
-            clear_dense_truth(truth, segment, slots, offset, codes, e)
+            set_simple_truth(truth, segment, matrix, e, 0)
+            clear_dense_truth(truth, segment, matrix, e)
         ends[e - start + 1] = p
     return stop
 
 
 @lean_kernel
-def match_one(
-    buffer: Bytes, directory: Directory, numbers: Numbers, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s,
-    narrow: Narrow, truth: Truth, bands: Int32s, visits: Words, tile: Matrix, own: Int64s, out: Numbers, counters: Int64s,
-) -> int:  # fmt: skip
+def match_one(buffer: Bytes, directory: Directory, numbers: Numbers, matrix: EventMatrix, places: Int64s) -> int:
     """Write the numbers that event 0 matches into out (which has room for all rows); return how many."""
-    segment = open_segment(buffer, directory)
+    segment, work = open_segment(buffer, directory), open_workspace(places)
+    truth, visits = work.truth, work.visits
+    scratch = EventScratch(truth, work.bands, work.out, work.counters, work.ranged.left)
     truth[TRUE_ATOM] = 1
-    n = probe(buffer, directory, slots, offset, codes, 0, 1, tile[3, :0], tile, own, visits)
+    n = probe(buffer, directory, matrix, 0, 1, work.out[:0], places)
     if n < 0:
         return -1
-    set_simple_truth(truth, segment, simple, narrow, 0, 1)
-    fill_dense_truth(truth, segment, slots, offset, codes, 0)
+    set_simple_truth(truth, segment, matrix, 0, 1)
+    fill_dense_truth(truth, segment, matrix, 0)
     p = np.int64(0)
     for i in range(n):
         block = np.int64(visits[i] >> np.uint64(32))
@@ -279,10 +289,10 @@ def match_one(
             np.int64(visits[i + 8] >> np.uint64(32)) if i + 8 < n else -1,
             np.int64(visits[i + 3] >> np.uint64(32)) if i + 3 < n else -1,
         )
-        p = append_block(segment, numbers, slots, offset, codes, 0, block, truth, bands, out, p, counters)
-    set_simple_truth(truth, segment, simple, narrow, 0, 0)
-    clear_dense_truth(truth, segment, slots, offset, codes, 0)
-    counters[VISITS] += n
+        p = append_block(segment, numbers, matrix, 0, block, scratch, p)
+    set_simple_truth(truth, segment, matrix, 0, 0)
+    clear_dense_truth(truth, segment, matrix, 0)
+    work.counters[VISITS] += n
     return p
 
 
@@ -294,6 +304,17 @@ CheckCallback = Callable[[Int64s, Int64s, "MatchChunk"], npt.NDArray[np.bool_]]
 Finisher = Callable[["MatchChunk"], "MatchChunk"]
 
 NOW = FOREVER - 1
+
+
+class LiveTimes(NamedTuple):
+    """When subscriptions, by number, are live (an empty array: always), and when events, by position, came."""
+
+    created: Int64s
+    deleted: Int64s
+    lease_start: Int64s
+    lease_end: Int64s
+    seq: Int64s
+    arrival: Int64s
 
 
 class Stamps:
@@ -330,7 +351,7 @@ def finisher_of(
         if lifetimes is None and not len(repeated):
             return chunk
         offset = chunk.offset.copy()
-        n = compact(chunk.first, offset, chunk.numbers, repeated, last, event, *(lifetimes or _ALWAYS))
+        n = compact(chunk.first, offset, chunk.numbers, repeated, last, event, lifetimes or _ALWAYS)
         return chunk._replace(offset=offset, numbers=chunk.numbers[:n])
 
     return finish
@@ -343,11 +364,11 @@ def needs_finishing(segment: Segment) -> bool:
 
 
 _NOTHING = np.zeros(0, np.int64)
-_ALWAYS = (_NOTHING,) * 6
+_ALWAYS = LiveTimes(*(_NOTHING,) * 6)
 
 
-def _lifetimes_to_compare(segment: Segment, batch: CodedBatch) -> tuple[Int64s, ...] | None:
-    """Return created, deleted, lease start, lease end (empty: always), seq and arrival; None if all is live."""
+def _lifetimes_to_compare(segment: Segment, batch: CodedBatch) -> LiveTimes | None:
+    """Return what is to be compared; None if all is live."""
     if not batch.size:
         return None
     latest_creation, earliest_deletion, latest_start, earliest_end = segment.lifetime_bounds()
@@ -361,15 +382,16 @@ def _lifetimes_to_compare(segment: Segment, batch: CodedBatch) -> tuple[Int64s, 
     if not dead:
         return None
     now = np.full(batch.size, NOW, np.int64) if seq is None else seq
-    return (*segment.lifetimes(), now, _NOTHING if arrival is None else arrival)
+    return LiveTimes(*segment.lifetimes(), now, _NOTHING if arrival is None else arrival)
 
 
 @kernel
 def compact(
     first: int, offset: Int64s, numbers: npt.NDArray[np.int32], repeated: npt.NDArray[np.uint8], stamps: Int64s,
-    first_stamp: int, created: Int64s, deleted: Int64s, lease_start: Int64s, lease_end: Int64s, seq: Int64s, arrival: Int64s,
+    first_stamp: int, lifetimes: LiveTimes,
 ) -> int:  # fmt: skip
     """Drop what is not live or was reported for the same event before, in place; return how many stay."""
+    created, deleted, lease_start, lease_end, seq, arrival = lifetimes
     p, start = 0, offset[0]
     for i in range(len(offset) - 1):
         e, stop = first + i, offset[i + 1]
@@ -396,7 +418,7 @@ def compact(
 
 
 def _decided(
-    segment: Segment, chunk: MatchChunk, check: CheckCallback | None, lifetimes: tuple[Int64s, ...] | None
+    segment: Segment, chunk: MatchChunk, check: CheckCallback | None, lifetimes: LiveTimes | None
 ) -> MatchChunk:
     """Return the chunk with rows that have checks replaced by the numbers of those that hold."""
     candidates, event, position = undecided(
@@ -410,7 +432,7 @@ def _decided(
     if lifetimes is None:
         holds = check(event, position, chunk)
     else:  # nobody asks an operator, or hears of a failure, for what is not live
-        holds = _live(event, number, *lifetimes)
+        holds = _live(event, number, lifetimes)
         holds[holds] = check(event[holds], position[holds], chunk)
     offset, numbers = with_decided(chunk.offset, chunk.numbers, candidates, number, holds)
     return chunk._replace(offset=offset, numbers=numbers)
@@ -461,11 +483,9 @@ def with_decided(
     return kept_offset, kept[:n]
 
 
-def _live(
-    event: Int64s, number: Int64s, created: Int64s, deleted: Int64s, lease_start: Int64s, lease_end: Int64s,
-    seq: Int64s, arrival: Int64s,
-) -> npt.NDArray[np.bool_]:  # fmt: skip
+def _live(event: Int64s, number: Int64s, lifetimes: LiveTimes) -> npt.NDArray[np.bool_]:
     """Return which subscriptions are live for their events, as `compact` has it."""
+    created, deleted, lease_start, lease_end, seq, arrival = lifetimes
     live = np.ones(len(event), np.bool_)
     if len(created):
         live &= created[number] < seq[event]

@@ -49,6 +49,18 @@ class EventMatrix(NamedTuple):
     narrow: Narrow
 
 
+class RawTables(NamedTuple):
+    """What kernels read of RawColumns (index/key_column.py)."""
+
+    table_of: Int64s
+    addresses: Int64s
+    least: Int64s
+    start: Int64s
+    length: Int64s
+    linear: npt.NDArray[np.bool_]
+    codes: npt.NDArray[np.int32]
+
+
 class EventLayout:
     """Lays batches out as the kernels of one segment read them."""
 
@@ -89,15 +101,14 @@ class EventLayout:
         narrow = work.matrix("narrow", padded, EVENT_BYTES).reshape(-1)
         # A sliced batch has rows that are longer than it; a copy is cheaper than a second signature.
         codes = np.ascontiguousarray(batch.codes)
+        events = EventMatrix(slots, simple, *self._lay_out_multiples(batch, slots), narrow)
         tables = (
-            (self.nothing_raw, _NO_CODES, *_NOTHING_RAW)
+            RawTables(self.nothing_raw, *_NOTHING_RAW)
             if raw is None
-            else (raw.table_of, raw.codes, raw.addresses, raw.least, raw.start, raw.length, raw.linear)
+            else RawTables(raw.table_of, raw.addresses, raw.least, raw.start, raw.length, raw.linear, raw.codes)
         )
-        _lay_out(
-            segment.buffer, segment.directory, codes, self.group_of, *tables, slots, simple, self.strip, narrow
-        )  # fmt: skip
-        return EventMatrix(slots, simple, *self._lay_out_multiples(batch, slots), narrow)
+        _lay_out(segment.buffer, segment.directory, codes, self.group_of, tables, self.strip, events)
+        return events
 
     def lay_out_one(self, batch: CodedBatch) -> EventMatrix:
         """Return a batch of one event, none of whose columns is raw, as the kernels read it."""
@@ -178,7 +189,7 @@ class _Fresh:
 _NO_OFFSETS = np.zeros((0, 0), np.int64)
 _NO_CODES = np.zeros(0, np.int32)
 _NO_BYTES = np.zeros(0, np.uint8)
-_NOTHING_RAW = (*(np.zeros(0, np.int64),) * 4, np.zeros(0, np.bool_))
+_NOTHING_RAW = (*(np.zeros(0, np.int64),) * 4, np.zeros(0, np.bool_), _NO_CODES)
 
 
 @lean_kernel
@@ -211,9 +222,8 @@ def _lay_out_one(
 
 @lean_kernel
 def _lay_out(
-    buffer: Bytes, directory: Directory, codes: npt.NDArray[np.int32], group_of: Int64s, table_of: Int64s,
-    tables: npt.NDArray[np.int32], addresses: Int64s, least: Int64s, table_start: Int64s, table_length: Int64s,
-    linear: npt.NDArray[np.bool_], slots: Matrix, simple: npt.NDArray[np.uint16], strip: Narrow, narrow: Narrow,
+    buffer: Bytes, directory: Directory, codes: npt.NDArray[np.int32], group_of: Int64s, raw: RawTables, strip: Narrow,
+    matrix: EventMatrix,
 ) -> None:  # fmt: skip
     """slots[e, slot of c] = code of event e in column c; simple[e, g] = first atom of g + 1 + code in the column of g.
 
@@ -221,6 +231,8 @@ def _lay_out(
     Columns that are raw (table_of[c] >= 0) are coded here, as by code_by_table in index/coder.py, from where Arrow has
     them; the codes of others are codes[c]. A few events at a time, so that they stay in the cache.
     """
+    slots, simple, narrow = matrix.slots, matrix.simple, matrix.narrow
+    table_of, addresses, least, table_start, table_length, linear, tables = raw
     columns = int32_section(buffer, directory, Section.COLUMNS)
     groups = int32_section(buffer, directory, Section.GROUPS)
     n = slots.shape[0]

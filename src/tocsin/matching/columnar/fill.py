@@ -15,16 +15,18 @@ tiles; of a tile, only those are set, and cleared, that its events satisfy.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
 from tocsin.compile.table import PredicateKind
 from tocsin.index.jit import helper, inlined
 from tocsin.index.layout import EQ, GE, GENERIC, LE, NE
-from tocsin.index.open_segment import Atoms, Int32s, Int64s, OpenSegment
+from tocsin.index.open_segment import Atoms, Int32s, OpenSegment
 from tocsin.index.rows import EVENT_BYTES, SMALL_BLOCK
 from tocsin.matching.columnar.bits import ALL, ONE, Words
-from tocsin.matching.columnar.events import Matrix, Narrow
+from tocsin.matching.columnar.events import EventMatrix, Narrow
 from tocsin.matching.columnar.probe import count_at_most, rank_all
 
 Truth = npt.NDArray[np.uint8]
@@ -33,9 +35,24 @@ SOME_IN, SOME_OF, NONE_OF = int(PredicateKind.SOME_IN), int(PredicateKind.SOME_O
 PRESENT, ABSENT = int(PredicateKind.PRESENT), int(PredicateKind.ABSENT)
 
 
+class EventTile(NamedTuple):
+    """Up to 64 events of a batch that visit a block together; atoms[places[i]] has the atoms of simple groups of event i.
+
+    These are the events' own, or made for the tile alone. `limits` and `ranks` are scratch memory.
+    """
+
+    events: Int32s
+    size: int
+    atoms: Atoms
+    places: Int32s
+    limits: Int32s
+    ranks: Int32s
+
+
 @helper
-def generic_holds(segment: OpenSegment, g: int, slots: Matrix, offset: Int64s, codes: Int32s, e: int) -> bool:
+def generic_holds(segment: OpenSegment, g: int, matrix: EventMatrix, e: int) -> bool:
     """Return whether generic predicate g holds for event e, by the meaning in compile/table.py."""
+    slots, offset, codes = matrix.slots, matrix.offset, matrix.codes
     generic, columns, set_offset, set_low = segment.generic, segment.columns, segment.set_offset, segment.set_low
     column, kind, low, high = generic[4 * g], generic[4 * g + 1], generic[4 * g + 2], generic[4 * g + 3]
     slot, multiple = columns[4 * column + 1], columns[4 * column + 2]
@@ -108,11 +125,10 @@ def expand_bytes(segment: OpenSegment, narrow: Narrow, events: Int32s, m: int, a
 
 
 @inlined
-def fill_dense_words(
-    words: Words, segment: OpenSegment, g: int, slots: Matrix, offset: Int64s, codes: Int32s, events: Int32s, m: int
-) -> None:
+def fill_dense_words(words: Words, segment: OpenSegment, g: int, matrix: EventMatrix, events: Int32s, m: int) -> None:
     """Fill the words of one dense group: bit i of its atom's word says whether event i of the tile satisfies it."""
     columns, group = segment.columns, segment.groups[4 * g : 4 * g + 4]
+    slots, offset, codes = matrix.slots, matrix.offset, matrix.codes
     column, kind, first, size = group[0], group[1], np.int64(group[2]), np.int64(group[3])
     slot, multiple = columns[4 * column + 1], columns[4 * column + 2]
     base = first + 1
@@ -155,11 +171,10 @@ def tile_mask(m: int) -> np.uint64:
 
 
 @inlined
-def clear_dense_words(
-    words: Words, segment: OpenSegment, g: int, slots: Matrix, offset: Int64s, codes: Int32s, events: Int32s, m: int
-) -> None:
+def clear_dense_words(words: Words, segment: OpenSegment, g: int, matrix: EventMatrix, events: Int32s, m: int) -> None:
     """Zero what fill_dense_words set in an EQ group."""
     columns, group = segment.columns, segment.groups[4 * g : 4 * g + 4]
+    slots, offset, codes = matrix.slots, matrix.offset, matrix.codes
     slot, multiple, first = columns[4 * group[0] + 1], columns[4 * group[0] + 2], np.int64(group[2])
     if group[3] <= 8 * m:
         words[first : first + np.int64(group[3])] = np.uint64(0)
@@ -176,10 +191,11 @@ def clear_dense_words(
 
 @inlined
 def fill_local_words(
-    words: Words, first: int, segment: OpenSegment, local: int, slots: Matrix, offset: Int64s, codes: Int32s,
-    events: Int32s, m: int, limits: Int32s, ranks: Int32s,
-) -> None:  # fmt: skip
+    words: Words, first: int, segment: OpenSegment, local: int, matrix: EventMatrix, tile: EventTile
+) -> None:
     """Fill the words from `first` on of one local group, a word for each of its values."""
+    slots, offset, codes = matrix.slots, matrix.offset, matrix.codes
+    events, m, limits, ranks = tile.events, tile.size, tile.limits, tile.ranks
     g, columns, values = np.int64(segment.local_group[local]), segment.columns, segment.local_value
     column, kind = segment.groups[4 * g], segment.groups[4 * g + 1]
     start, count = (
@@ -208,7 +224,7 @@ def fill_local_words(
         for i in range(np.uint64(m)):
             e = np.int64(events[i])
             for v in range(count):
-                holds = generic_holds(segment, values[start + v], slots, offset, codes, e)
+                holds = generic_holds(segment, values[start + v], matrix, e)
                 words[first + v] |= np.uint64(holds) << i
     elif multiple < 0:
         for i in range(np.uint64(m)):
@@ -244,9 +260,9 @@ def fill_local_words(
 
 
 @inlined
-def set_simple_truth(truth: Truth, segment: OpenSegment, simple: Atoms, narrow: Narrow, e: int, value: int) -> None:
+def set_simple_truth(truth: Truth, segment: OpenSegment, matrix: EventMatrix, e: int, value: int) -> None:
     """Set the bytes of the atoms of simple groups that event e satisfies."""
-    groups, count = segment.groups, segment.simple_groups
+    groups, count, simple, narrow = segment.groups, segment.simple_groups, matrix.simple, matrix.narrow
     if simple.shape[0]:
         row = np.uint64(e)
         for g in range(np.uint64(count)):
@@ -257,12 +273,11 @@ def set_simple_truth(truth: Truth, segment: OpenSegment, simple: Atoms, narrow: 
 
 
 @helper
-def code_holds(
-    segment: OpenSegment, kind: int, column: int, value: int, slots: Matrix, offset: Int64s, codes: Int32s, e: int
-) -> bool:
+def code_holds(segment: OpenSegment, kind: int, column: int, value: int, matrix: EventMatrix, e: int) -> bool:
     """Return whether event e satisfies the atom (kind, column, value)."""
     if kind == GENERIC:
-        return generic_holds(segment, value, slots, offset, codes, e)
+        return generic_holds(segment, value, matrix, e)
+    slots, offset, codes = matrix.slots, matrix.offset, matrix.codes
     slot, multiple = segment.columns[4 * column + 1], segment.columns[4 * column + 2]
     least = slots[e, slot]
     if kind == GE:
@@ -278,9 +293,10 @@ def code_holds(
 
 
 @inlined
-def fill_dense_truth(truth: Truth, segment: OpenSegment, slots: Matrix, offset: Int64s, codes: Int32s, e: int) -> None:
+def fill_dense_truth(truth: Truth, segment: OpenSegment, matrix: EventMatrix, e: int) -> None:
     """Fill the bytes of all dense groups but the simple ones for event e."""
     groups, columns = segment.groups, segment.columns
+    slots, offset, codes = matrix.slots, matrix.offset, matrix.codes
     for g in range(segment.simple_groups, segment.all_groups):
         column, kind, first = groups[4 * g], groups[4 * g + 1], np.int64(groups[4 * g + 2])
         if first < 0:
@@ -310,9 +326,10 @@ def fill_dense_truth(truth: Truth, segment: OpenSegment, slots: Matrix, offset: 
 
 
 @inlined
-def clear_dense_truth(truth: Truth, segment: OpenSegment, slots: Matrix, offset: Int64s, codes: Int32s, e: int) -> None:
+def clear_dense_truth(truth: Truth, segment: OpenSegment, matrix: EventMatrix, e: int) -> None:
     """Zero what fill_dense_truth set in EQ groups."""
     groups, columns = segment.groups, segment.columns
+    slots, offset, codes = matrix.slots, matrix.offset, matrix.codes
     for g in range(segment.simple_groups, segment.all_groups):
         column, kind, first = groups[4 * g], groups[4 * g + 1], np.int64(groups[4 * g + 2])
         if first < 0 or kind != EQ:
@@ -325,10 +342,9 @@ def clear_dense_truth(truth: Truth, segment: OpenSegment, slots: Matrix, offset:
 
 
 @inlined
-def fill_local_truth(
-    truth: Truth, first: int, segment: OpenSegment, local: int, slots: Matrix, offset: Int64s, codes: Int32s, e: int
-) -> None:
+def fill_local_truth(truth: Truth, first: int, segment: OpenSegment, local: int, matrix: EventMatrix, e: int) -> None:
     """Fill the bytes from `first` on of one local group for event e, a byte for each of its values."""
+    slots, offset, codes = matrix.slots, matrix.offset, matrix.codes
     g, columns, values = np.int64(segment.local_group[local]), segment.columns, segment.local_value
     column, kind = segment.groups[4 * g], segment.groups[4 * g + 1]
     start, count = (
@@ -338,7 +354,7 @@ def fill_local_truth(
     slot, multiple = columns[4 * column + 1], columns[4 * column + 2]
     if kind == GENERIC:
         for v in range(count):
-            truth[first + v] = generic_holds(segment, values[start + v], slots, offset, codes, e)
+            truth[first + v] = generic_holds(segment, values[start + v], matrix, e)
     elif kind == GE:
         rank = count_at_most(values, start, count, np.int64(slots[e, slot if multiple < 0 else slot + 1]))
         truth[first : first + rank] = 1
@@ -388,42 +404,33 @@ def listed_after(segment: OpenSegment, block: int) -> int:
 
 
 @helper
-def fill_tile(
-    words: Words, segment: OpenSegment, block: int, slots: Matrix, simple: Atoms, places: Int32s, offset: Int64s,
-    codes: Int32s, events: Int32s, m: int, limits: Int32s, ranks: Int32s,
-) -> None:  # fmt: skip
-    """Fill the words of the atoms of a block.
-
-    simple[places[i]] has the atoms of event i of the tile: the events' own, or those of the tile alone.
-    """
+def fill_tile(words: Words, segment: OpenSegment, block: int, matrix: EventMatrix, tile: EventTile) -> None:
+    """Fill the words of the atoms of a block."""
     first_dense = listed_after(segment, block)
-    words[1] = tile_mask(m)
+    words[1] = tile_mask(tile.size)
     if first_dense > segment.block_dense[block]:
-        fill_simple_words(words, simple, places, m, segment.simple_groups)
+        fill_simple_words(words, tile.atoms, tile.places, tile.size, segment.simple_groups)
     for z in range(first_dense, segment.block_dense[block + 1]):
         g = np.int64(segment.dense_list[z])
         if g < segment.simple_groups:
-            fill_some_simple_words(words, simple, g, places, m)
+            fill_some_simple_words(words, tile.atoms, g, tile.places, tile.size)
         else:
-            fill_dense_words(words, segment, g, slots, offset, codes, events, m)
+            fill_dense_words(words, segment, g, matrix, tile.events, tile.size)
     first_value = segment.local_start[segment.block_local[block]]
     for local in range(segment.block_local[block], segment.block_local[block + 1]):
         first = segment.dense_atoms + segment.local_start[local] - first_value
-        fill_local_words(words, first, segment, local, slots, offset, codes, events, m, limits, ranks)
+        fill_local_words(words, first, segment, local, matrix, tile)
 
 
 @helper
-def clear_tile(
-    words: Words, segment: OpenSegment, block: int, slots: Matrix, simple: Atoms, places: Int32s, offset: Int64s,
-    codes: Int32s, events: Int32s, m: int,
-) -> None:  # fmt: skip
+def clear_tile(words: Words, segment: OpenSegment, block: int, matrix: EventMatrix, tile: EventTile) -> None:
     """Zero what fill_tile set in groups of equalities."""
     first_dense = listed_after(segment, block)
     if first_dense > segment.block_dense[block]:
-        clear_simple_words(words, simple, places, m, segment.simple_groups)
+        clear_simple_words(words, tile.atoms, tile.places, tile.size, segment.simple_groups)
     for z in range(first_dense, segment.block_dense[block + 1]):
         g = np.int64(segment.dense_list[z])
         if g < segment.simple_groups:
-            clear_some_simple_words(words, simple, g, places, m)
+            clear_some_simple_words(words, tile.atoms, g, tile.places, tile.size)
         elif segment.groups[4 * g + 1] == EQ:
-            clear_dense_words(words, segment, g, slots, offset, codes, events, m)
+            clear_dense_words(words, segment, g, matrix, tile.events, tile.size)

@@ -17,6 +17,8 @@ The layout of filters is in index/rows.py. What passes is tested atom by atom: f
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from tocsin.index.jit import helper, inlined, lean_kernel
@@ -25,8 +27,8 @@ from tocsin.index.open_segment import Atoms, Int32s, Int64s, OpenSegment, group_
 from tocsin.index.ranges import CHUNK, PARTS
 from tocsin.index.rows import EQUALITY_BYTES, EVENT_BYTES, FILTER_BYTES, FILTER_ROWS
 from tocsin.matching.columnar.bits import ONE, Words, count_ones, count_zeros, rows_equal, rows_equal_twice, transpose
-from tocsin.matching.columnar.events import Matrix, Narrow
-from tocsin.matching.columnar.fill import clear_tile, code_holds, expand_bytes, fill_tile, worth_a_tile
+from tocsin.matching.columnar.events import EventMatrix, Narrow
+from tocsin.matching.columnar.fill import EventTile, clear_tile, code_holds, expand_bytes, fill_tile, worth_a_tile
 from tocsin.matching.columnar.ranged import (
     FEWEST_EVENTS,
     TILE_EVENTS,
@@ -36,7 +38,15 @@ from tocsin.matching.columnar.ranged import (
     compare_ends,
     fill_bands,
 )
-from tocsin.matching.columnar.workspace import CHUNK_ROWS, DIRECT, SPARSE, Runs, add_run, group_runs
+from tocsin.matching.columnar.workspace import (
+    CHUNK_ROWS,
+    DIRECT,
+    SPARSE,
+    OpenWorkspace,
+    add_run,
+    group_runs,
+    open_workspace,
+)
 
 _ROWS, _BYTES, _THIRD = np.uint64(FILTER_ROWS), np.uint64(FILTER_BYTES), np.uint64(2 * EQUALITY_BYTES)
 
@@ -81,10 +91,7 @@ def list_passing(
 
 
 @helper
-def keep_matches(
-    segment: OpenSegment, block: int, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s, narrow: Narrow,
-    pairs: Int32s, n: int,
-) -> int:  # fmt: skip
+def keep_matches(segment: OpenSegment, block: int, matrix: EventMatrix, pairs: Int32s, n: int) -> int:
     """Keep those of n pairs (event, row of the block) of which all atoms hold; return how many these are.
 
     The last atom is tested first: filters know the first ones.
@@ -95,19 +102,16 @@ def keep_matches(
         e, row, s = np.int64(pairs[2 * i]), np.int64(stripe_row[first]) + np.int64(pairs[2 * i + 1]), first
         while row >= stripe_row[s + 1]:
             s += 1
-        holds = row_holds(segment, block, s, row, slots, simple, offset, codes, narrow, e)
+        holds = row_holds(segment, block, s, row, matrix, e)
         pairs[2 * kept], pairs[2 * kept + 1] = e, pairs[2 * i + 1]
         kept += holds
     return kept
 
 
 @helper
-def row_holds(
-    segment: OpenSegment, block: int, stripe: int, row: int, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s,
-    narrow: Narrow, e: int,
-) -> bool:  # fmt: skip
+def row_holds(segment: OpenSegment, block: int, stripe: int, row: int, matrix: EventMatrix, e: int) -> bool:
     """Return whether all atoms of a row hold for event e."""
-    atoms, groups, byte_groups = segment.atoms, segment.groups, segment.byte_groups
+    atoms, groups, byte_groups, narrow = segment.atoms, segment.groups, segment.byte_groups, matrix.narrow
     byte_end = np.int64(0)
     if byte_groups > 0 and len(narrow) > 0:
         byte_end = np.int64(groups[4 * byte_groups - 2] + groups[4 * byte_groups - 1])
@@ -121,7 +125,7 @@ def row_holds(
             g = byte_group(groups, byte_groups, atom)
             holds = np.int64(narrow[EVENT_BYTES * e + g]) == atom - np.int64(groups[4 * g + 2])
         elif atom != TRUE_ATOM:
-            holds = atom_holds(segment, block, atom, slots, simple, offset, codes, e)
+            holds = atom_holds(segment, block, atom, matrix, e)
     return holds
 
 
@@ -137,16 +141,14 @@ def byte_group(groups: Int32s, count: int, atom: int) -> int:
 
 
 @helper
-def atom_holds(
-    segment: OpenSegment, block: int, atom: int, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s, e: int
-) -> bool:
+def atom_holds(segment: OpenSegment, block: int, atom: int, matrix: EventMatrix, e: int) -> bool:
     """Return whether an atom of the block that belongs to no byte group holds for event e."""
     if atom == FALSE_ATOM:
         return False
     g, value = group_and_value(segment, block, atom)
     if g < segment.simple_groups:
-        return np.int64(simple[e, g]) == atom
-    return code_holds(segment, segment.groups[4 * g + 1], segment.groups[4 * g], value, slots, offset, codes, e)
+        return np.int64(matrix.simple[e, g]) == atom
+    return code_holds(segment, segment.groups[4 * g + 1], segment.groups[4 * g], value, matrix, e)
 
 
 # The join.
@@ -162,17 +164,25 @@ VISITS, TILES, TILE_ROWS, DIRECT_ROWS, WORDS, FILTERED_ROWS = 0, 1, 2, 3, 4, 5
 NEEDS_BITMAPS, NEEDS_SPARSE, NEEDS_RUNS = 1, 2, 3
 
 
+class RowWords(NamedTuple):
+    """Of a tile: the word of each atom, the word of each row of a chunk, and how many bits each 64 of these have."""
+
+    words: Words
+    results: Words
+    totals: Int64s
+
+
 @helper
 def and_words(
-    results: Words, first: int, words: Words, atoms: Atoms, data: int, width: int, rows: int, sketches: Atoms,
-    sketch: int, totals: Int64s,
-) -> int:  # fmt: skip
+    chunk: RowWords, first: int, atoms: Atoms, data: int, width: int, rows: int, sketches: Atoms, sketch: int
+) -> int:
     """results[first + r] = AND of words[atom] over the atoms of row r; adds the bits of each 64 results to totals.
 
     Of 64 rows whose sketch holds for no event, the results are left as they are. `sketch` is that of the first results.
     Return how many rows were evaluated.
     Positions are unsigned: signed ones would be tested for being negative at every access.
     """
+    words, results, totals = chunk.words, chunk.results, chunk.totals
     step, evaluated = np.uint64(width), 0
     one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
     start, end = np.uint64(first), np.uint64(first + rows)
@@ -219,20 +229,32 @@ def and_words(
 
 
 @helper
+def bitmap_stride(words: int) -> int:
+    """Return the distance of two events' bitmaps; powers of two would fall into the same cache sets."""
+    return words if words < 16 else (((words + 7) >> 3) | 1) << 3
+
+
+@helper
 def transpose_some(
-    results: Words, totals: Int64s, limit: int, length: int, row: int, bitmaps: Words, position: int, stride: int,
-    rows: Int32s, first: int,
-) -> None:  # fmt: skip
+    chunk: RowWords, limit: int, length: int, row: int, bitmaps: Words, position: int, rows: Int32s, first: int
+) -> int:
     """Write the results of each 64 rows that have more bits than `limit` as a word for each event, and where those rows start.
 
-    Bit r of word b of event e's bitmap = bit e of results[64 * b + r]; event e's starts at position + e * stride.
+    Bit r of word b of event e's bitmap = bit e of results[64 * b + r]; event e's starts at position + e * stride. Return
+    the stride.
     """
+    results, totals = chunk.results, chunk.totals
+    dense = 0
+    for b in range(length):
+        dense += totals[b] > limit
+    stride = bitmap_stride(dense)
     dense = 0
     for b in range(length):
         if totals[b] > limit:
             transpose(results, b << 6, bitmaps, position + dense, stride)
             rows[first + dense] = row + (b << 6)
             dense += 1
+    return stride
 
 
 @helper
@@ -263,12 +285,6 @@ def distribute(
         place[e] += 1
 
 
-@helper
-def bitmap_stride(words: int) -> int:
-    """Return the distance of two events' bitmaps; powers of two would fall into the same cache sets."""
-    return words if words < 16 else (((words + 7) >> 3) | 1) << 3
-
-
 # Blocks with ranges in bands.
 
 
@@ -276,11 +292,9 @@ PAIRS_OF_A_CHUNK = 2_048  # of its 512 rows and 256 events, up to which these ar
 
 
 @helper
-def test_rest(
-    segment: OpenSegment, block: int, row: int, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s,
-    narrow: Narrow, events: Int32s, results: Words, left: Words,
-) -> None:  # fmt: skip
+def test_rest(segment: OpenSegment, block: int, row: int, matrix: EventMatrix, tile: RangedTile) -> None:
     """Clear the results of rows from `row` on, of a chunk, whose atoms do not all hold; left[part] are the rows to look at."""
+    events, results, left = tile.events, tile.results, tile.left
     s = np.int64(segment.block_stripe[block])
     for part in range(PARTS):
         word = left[part]
@@ -297,7 +311,7 @@ def test_rest(
                     e = count_zeros(found)
                     found &= found - ONE
                     event = np.int64(events[64 * q + e])
-                    if not row_holds(segment, block, s, row + r, slots, simple, offset, codes, narrow, event):
+                    if not row_holds(segment, block, s, row + r, matrix, event):
                         results[TILE_WORDS * r + q] ^= ONE << np.uint64(e)
 
 
@@ -323,15 +337,19 @@ def list_pairs(results: Words, left: Words, row: int, pairs: Int32s, n: int, cou
 
 @helper
 def join_ranged(
-    segment: OpenSegment, block: int, numbers: Int32s, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s,
-    narrow: Narrow, first_event: int, visits: Words, i: int, m: int, ranged: RangedTile, results: Words, totals: Int64s,
-    pairs: Int32s, bitmaps: Words, sparse: Int32s, runs: Runs, used: Int64s, needs: Int64s,
+    segment: OpenSegment, block: int, numbers: Int32s, matrix: EventMatrix, first_event: int, i: int, m: int,
+    work: OpenWorkspace,
 ) -> int:  # fmt: skip
     """Evaluate a block for visits i .. i + m - 1, at most 256; return 0, or what to have more of.
 
-    used[0], used[1] and used[2] are how much of bitmaps, sparse and runs is in use. Pairs of several chunks are put into
+    needs[5], needs[6] and needs[7] are how much of bitmaps, sparse and runs is in use. Pairs of several chunks are put into
     the order of events together.
     """
+    ranged, visits, pairs, bitmaps, sparse, runs = (
+        work.ranged, work.visits, work.pairs, work.bitmaps, work.sparse, work.runs,
+    )  # fmt: skip
+    needs, used, slots = work.needs, work.needs[5:8], matrix.slots
+    chunk_words, results, totals = RowWords(work.words, work.results, work.totals), work.results, work.totals
     events, count, left, words, found = ranged.events, ranged.count, ranged.left, ranged.words, ranged.results
     for z in range(m):
         events[z] = np.int64(visits[i + z] & np.uint64(0xFFFFFFFF))
@@ -346,7 +364,7 @@ def join_ranged(
         and_bands(segment, chunk, words, found, m)
         compare_ends(segment, chunk, ranged, slots)
         if with_atoms:
-            test_rest(segment, block, row, slots, simple, offset, codes, narrow, events, found, left)
+            test_rest(segment, block, row, matrix, ranged)
         total = np.int64(0)
         for part in range(PARTS):
             word = left[part]
@@ -377,7 +395,7 @@ def join_ranged(
                 if used[2] + 64 > len(runs):
                     needs[2] = 2 * len(runs) + 1
                     return NEEDS_RUNS
-                transpose_some(results, totals, 0, PARTS, row, bitmaps, used[0], dense, sparse, used[1])
+                transpose_some(chunk_words, 0, PARTS, row, bitmaps, used[0], sparse, used[1])
                 for e in range(min(64, m - 64 * q)):
                     used[2] = add_run(
                         runs, used[2], events[64 * q + e] - first_event, dense, used[1], used[0] + e * dense
@@ -405,10 +423,8 @@ def join_ranged(
 
 @lean_kernel
 def join(
-    buffer: Bytes, directory: Directory, numbers: Int32s, slots: Matrix, simple: Atoms, offset: Int64s, codes: Int32s,
-    narrow: Narrow, first_event: int, last_event: int, visits: Words, n: int, words: Words, results: Words, pairs: Int32s,
-    bitmaps: Words, sparse: Int32s, runs: Runs, run_start: Int32s, grouped: Runs, tile: Matrix, tile_atoms: Atoms,
-    totals: Int64s, ranged: RangedTile, counters: Int64s, needs: Int64s,
+    buffer: Bytes, directory: Directory, numbers: Int32s, matrix: EventMatrix, first_event: int, last_event: int, n: int,
+    places: Int64s,
 ) -> int:  # fmt: skip
     """Evaluate visits[:n], sorted by block, into runs, grouped by event; return 0, or what to have more of (`needs` says how much).
 
@@ -416,7 +432,11 @@ def join(
 
     `numbers` has what is told of each row: the number of its subscription, or its id.
     """
-    segment = open_segment(buffer, directory)
+    segment, work = open_segment(buffer, directory), open_workspace(places)
+    simple, narrow, visits, needs, counters = matrix.simple, matrix.narrow, work.visits, work.needs, work.counters
+    pairs, bitmaps, sparse, runs, tile = work.pairs, work.bitmaps, work.sparse, work.runs, work.tile
+    words, results, totals = work.words, work.results, work.totals
+    row_words = RowWords(words, results, totals)
     stripe_row, block_stripe, block_filter = segment.stripe_row, segment.block_stripe, segment.block_filter
     atoms, sketches = segment.atoms, segment.sketches
     filtering, told_by_bytes = len(narrow) > 0, simple.shape[0] == 0
@@ -467,13 +487,14 @@ def join(
         counters[VISITS] += j - i
         row = np.int64(stripe_row[block_stripe[block]])
         rows = np.int64(stripe_row[block_stripe[block + 1]]) - row
+        # Few events of a block with filters: 32 rows at a time for each event, and no tile.
         if filtering and block_filter[block] >= 0 and worth_a_filter(min(64, j - i), rows):
             counters[FILTERED_ROWS] += rows * (j - i)
             place[0], place[1] = i, 0
             while place[0] < j:
                 passed = list_passing(segment.filters, block_filter[block], rows, narrow, visits, j, pairs, place)
                 if passed:
-                    passed = keep_matches(segment, block, slots, simple, offset, codes, narrow, pairs, passed)
+                    passed = keep_matches(segment, block, matrix, pairs, passed)
                 if used_sparse + passed > len(sparse):
                     needs[1] = 2 * len(sparse) + passed
                     return NEEDS_SPARSE
@@ -486,16 +507,14 @@ def join(
                     else:
                         used_runs = add_run(runs, used_runs, event, 1, SPARSE, used_sparse - 1)
             i = j
+        # Ranges in bands: tiles of 256 events, or event by event when they are told.
         while ranging and i < j and block_ranges[block] >= 0:
             m = min(TILE_EVENTS, j - i)
             if m >= FEWEST_EVENTS:
                 counters[TILES] += 1
                 counters[TILE_ROWS] += rows * ((m + 63) >> 6)
                 needs[5], needs[6], needs[7] = used_bitmaps, used_sparse, used_runs
-                short = join_ranged(
-                    segment, block, numbers, slots, simple, offset, codes, narrow, first_event, visits, i, m, ranged,
-                    results, totals, pairs, bitmaps, sparse, runs, needs[5:8], needs,
-                )  # fmt: skip
+                short = join_ranged(segment, block, numbers, matrix, first_event, i, m, work)
                 if short:
                     return short
                 used_bitmaps, used_sparse, used_runs = needs[5], needs[6], needs[7]
@@ -517,11 +536,13 @@ def join(
                 continue
             for z in range(m):
                 events[z] = np.int64(visits[i + z] & np.uint64(0xFFFFFFFF))
-            of_events, places = simple, events
+            # Where bytes tell the atoms of events, those of a tile are written out for it alone.
+            own_atoms, own_places = simple, events
             if told_by_bytes:
-                of_events, places = tile_atoms, numbered
-                expand_bytes(segment, narrow, events, m, tile_atoms)
-            fill_tile(words, segment, block, slots, of_events, places, offset, codes, events, m, limits, ranks)
+                own_atoms, own_places = work.tile_atoms, numbered
+                expand_bytes(segment, narrow, events, m, work.tile_atoms)
+            together = EventTile(events, m, own_atoms, own_places, limits, ranks)
+            fill_tile(words, segment, block, matrix, together)
             counters[TILES] += 1
             s, sketch = np.int64(block_stripe[block]), np.int64(segment.block_sketch[block])
             row, end = np.int64(stripe_row[s]), np.int64(stripe_row[block_stripe[block + 1]])
@@ -534,7 +555,7 @@ def join(
                     width, left = np.int64(segment.stripe_width[s]), np.int64(stripe_row[s + 1]) - row - done
                     part = min(left, chunk - done)
                     data = np.int64(segment.stripe_data[s]) + (row + done - np.int64(stripe_row[s])) * width
-                    evaluated = and_words(results, done, words, atoms, data, width, part, sketches, sketch, totals)
+                    evaluated = and_words(row_words, done, atoms, data, width, part, sketches, sketch)
                     counters[TILE_ROWS] += evaluated
                     counters[WORDS] += evaluated * width
                     done += part
@@ -547,6 +568,7 @@ def join(
                     dense += totals[b] > limit
                     few += totals[b] if totals[b] <= limit else 0
                 results[chunk : length << 6] = np.uint64(0)
+                # What few events match is listed by event at once; the rest waits as bitmaps, one of each event.
                 if few:
                     count[:] = 0
                     extract(results, totals, limit, length, pairs, count)
@@ -559,10 +581,7 @@ def join(
                     distribute(pairs, few, count, numbers, row, sparse, used_sparse)
                     used_sparse += few
                 if dense:
-                    stride = bitmap_stride(dense)
-                    transpose_some(
-                        results, totals, limit, length, row, bitmaps, used_bitmaps, stride, sparse, used_sparse
-                    )
+                    stride = transpose_some(row_words, limit, length, row, bitmaps, used_bitmaps, sparse, used_sparse)
                     for e in range(m):
                         used_runs = add_run(
                             runs, used_runs, events[e] - first_event, dense, used_sparse, used_bitmaps + e * stride
@@ -571,7 +590,7 @@ def join(
                     used_sparse += dense
                 row += chunk
                 sketch += length
-            clear_tile(words, segment, block, slots, of_events, places, offset, codes, events, m)
+            clear_tile(words, segment, block, matrix, together)
             i += m
-    group_runs(runs, used_runs, last_event - first_event, run_start, grouped)
+    group_runs(runs, used_runs, last_event - first_event, work.run_start, work.grouped)
     return 0

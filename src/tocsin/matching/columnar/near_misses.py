@@ -38,11 +38,11 @@ from tocsin.index.layout import (
     SchemaField,
     Section,
 )
-from tocsin.index.open_segment import Int32s, Int64s, open_segment
+from tocsin.index.open_segment import Int64s, open_segment
 from tocsin.index.ranges import CHUNK, PARTS, entry_of, layer_ends, layer_of
 from tocsin.language.render import render
 from tocsin.language.text_patterns import predicate_of_key
-from tocsin.matching.columnar.events import EventLayout, Matrix
+from tocsin.matching.columnar.events import EventLayout, EventMatrix
 from tocsin.matching.columnar.fill import code_holds
 from tocsin.matching.columnar.ranged import column_of
 from tocsin.schema import BooleanDomain, EnumeratedDomain, HierarchicalDomain, TimeDomain
@@ -82,7 +82,7 @@ def near_misses(segment: Segment, batch: CodedBatch, limit: int = 100) -> list[N
     satisfied = np.zeros(segment.scalar(Scalar.ROWS), np.bool_)
     while True:
         n = _find(
-            segment.buffer, segment.directory, schema_of, key_of, slots, events.offset, events.codes, found, satisfied
+            segment.buffer, segment.directory, schema_of, key_of, events._replace(slots=slots), found, satisfied
         )  # fmt: skip
         if n < len(found):
             break
@@ -116,14 +116,14 @@ def _describe(segment: Segment, number: int, column: int, kind: int, value: int)
 
 @kernel
 def _find(
-    buffer: Bytes, directory: Directory, schema_of: Int64s, key_of: npt.NDArray[np.uint64], slots: Matrix,
-    offset: Int64s, codes: Int32s, found: npt.NDArray[np.int64], satisfied: npt.NDArray[np.bool_],
+    buffer: Bytes, directory: Directory, schema_of: Int64s, key_of: npt.NDArray[np.uint64], matrix: EventMatrix,
+    found: npt.NDArray[np.int64], satisfied: npt.NDArray[np.bool_],
 ) -> int:  # fmt: skip
     """Fill found with (row, column, atom kind, value) of rows that fail exactly one predicate; return how many.
 
     satisfied[row] = whether the row fails none.
     """
-    segment = open_segment(buffer, directory)
+    segment, slots = open_segment(buffer, directory), matrix.slots
     groups, columns, atoms, local_start = segment.groups, segment.columns, segment.atoms, segment.local_start
     truth = np.zeros(65_536, np.uint8)
     owner, value_of = np.zeros(65_536, np.int32), np.zeros(65_536, np.int32)
@@ -133,7 +133,7 @@ def _find(
         for v in range(groups[4 * g + 3] - 1):
             atom = first + 1 + v
             owner[atom], value_of[atom] = g, v
-            truth[atom] = code_holds(segment, groups[4 * g + 1], groups[4 * g], v, slots, offset, codes, 0)
+            truth[atom] = code_holds(segment, groups[4 * g + 1], groups[4 * g], v, matrix, 0)
     n = 0
     for block in range(len(schema_of)):
         key_failures, key_column, key_value = 0, np.int64(-1), np.int64(0)
@@ -145,7 +145,7 @@ def _find(
                 rest -= value * record[SchemaField.RADIX + t]
                 # A bucket of a grid is no predicate: the range itself is among the atoms.
                 if record[SchemaField.GRID + t] < 0 and not code_holds(
-                    segment, EQ, record[SchemaField.COLUMN + t], value, slots, offset, codes, 0
+                    segment, EQ, record[SchemaField.COLUMN + t], value, matrix, 0
                 ):
                     key_failures += 1
                     key_column, key_value = record[SchemaField.COLUMN + t], value
@@ -162,9 +162,7 @@ def _find(
                     groups[4 * g + 1],
                     groups[4 * g],
                     np.int64(segment.local_value[position]),
-                    slots,
-                    offset,
-                    codes,
+                    matrix,
                     0,
                 )
         for s in range(segment.block_stripe[block], segment.block_stripe[block + 1]):

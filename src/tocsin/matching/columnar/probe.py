@@ -26,7 +26,8 @@ from tocsin.index.layout import (
     uint8_section,
     uint64_section,
 )
-from tocsin.matching.columnar.events import Matrix
+from tocsin.matching.columnar.events import EventMatrix, Matrix
+from tocsin.matching.columnar.workspace import open_workspace
 
 Visits = npt.NDArray[np.uint64]
 EVENTS_AT_ONCE = 64
@@ -87,11 +88,11 @@ def find_block(
 
 @helper
 def keys_of_events(
-    record: npt.NDArray[np.int64], multiple: int, columns: npt.NDArray[np.int32], buckets: npt.NDArray[np.int32],
-    boundaries: npt.NDArray[np.int32], slots: Matrix, events: npt.NDArray[np.int32], m: int,
-    limits: npt.NDArray[np.int32], ranks: npt.NDArray[np.int32], own: npt.NDArray[np.int64],
+    record: npt.NDArray[np.int64], columns: npt.NDArray[np.int32], buckets: npt.NDArray[np.int32],
+    boundaries: npt.NDArray[np.int32], slots: Matrix, tile: Matrix, m: int, own: npt.NDArray[np.int64],
 ) -> None:  # fmt: skip
-    """own[i] = the key of event events[i] in a schema, without its multiple column; negative where a column is absent."""
+    """own[i] = the key of event i of a tile in a schema, without its multiple column; negative where a column is absent."""
+    multiple, events, limits, ranks = record[SchemaField.MULTIPLE], tile[0], tile[1], tile[2]
     own[:m] = 0
     for t in range(record[SchemaField.WIDTH]):
         if t == multiple:
@@ -109,18 +110,19 @@ def keys_of_events(
 
 @lean_kernel
 def probe(
-    buffer: Bytes, directory: Directory, slots: Matrix, offset: npt.NDArray[np.int64],
-    codes: npt.NDArray[np.int32], start: int, stop: int, order: npt.NDArray[np.int32], tile: Matrix,
-    own: npt.NDArray[np.int64], visits: Visits,
+    buffer: Bytes, directory: Directory, matrix: EventMatrix, start: int, stop: int, order: npt.NDArray[np.int32],
+    places: npt.NDArray[np.int64],
 ) -> int:  # fmt: skip
     """Fill visits with block << 32 | event for events start .. stop-1; return how many, -1 if they do not fit.
 
-    Those of a block come in the `order` of events, where one is given. `tile` and `own` are scratch memory.
+    Those of a block come in the `order` of events, where one is given.
 
     for block in root cluster: visits.extend((block, event) for event in range(start, stop))
     for schema in schemas: for event in range(start, stop):
         for block in cluster(schema, key(schema, event)): visits.append((block, event))
     """
+    work, slots, offset, codes = open_workspace(places), matrix.slots, matrix.offset, matrix.codes
+    tile, own, visits = work.tile, work.keys, work.visits
     schemas = int64_section(buffer, directory, Section.SCHEMAS)
     columns = int32_section(buffer, directory, Section.COLUMNS)
     buckets = int32_section(buffer, directory, Section.BUCKETS)
@@ -147,7 +149,7 @@ def probe(
             for i in range(np.uint64(m)):
                 at = np.uint64(first - start) + i
                 events[i] = order[at] if len(order) else first + np.int64(i)
-            keys_of_events(record, multiple, columns, buckets, boundaries, slots, events, m, tile[1], tile[2], own)
+            keys_of_events(record, columns, buckets, boundaries, slots, tile, m, own)
             if n > len(visits) - m - 1:
                 return -1
             for i in range(np.uint64(m)):

@@ -5,8 +5,8 @@ AND. 512 rows go through the columns one after the other: the words of one colum
 What is left of a row is looked at again, column by column: events in the band of an end are compared by their codes. What a
 row asks beside its ranges is tested last, for what is left of all.
 
-One event: of 64 rows, those whose ends lie on both sides of the event's band, by vectors where all of them have a range in
-the column, row by row where few are left; and the few that pass are compared by their codes.
+One event: of 512 rows, those whose ends lie on both sides of the event's band, column by column: by vectors where all of 64
+rows have a range in the column, row by row where few are left; and the few that pass are compared by their codes.
 """
 
 # Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
@@ -26,7 +26,7 @@ from numba.extending import intrinsic
 from tocsin.index.jit import helper
 from tocsin.index.layout import Bytes
 from tocsin.index.open_segment import Atoms, Int32s, Int64s, OpenSegment
-from tocsin.index.ranges import BANDS, PARTS, entry_of, layer_ends, layer_of
+from tocsin.index.ranges import BANDS, CHUNK, PARTS, entry_of, layer_ends, layer_of
 from tocsin.matching.columnar.bits import (
     ALL,
     ONE,
@@ -59,6 +59,25 @@ class RangedTile(NamedTuple):
     results: Words
     bands: Bytes
     only: Bytes
+
+
+class Layers(NamedTuple):
+    """The layers of all chunks: see index/ranges.py."""
+
+    records: Int64s
+    masks: Words
+    starts: Atoms
+    ranges: Bytes
+
+
+class EventScratch(NamedTuple):
+    """Of one event: a truth byte of each atom, its band and code in each range column, and where what it matches goes."""
+
+    truth: Bytes
+    bands: Int32s
+    out: Numbers
+    counters: Int64s
+    left: Words  # of a chunk, the rows that may match
 
 
 _i1, _i8, _i64 = ir.IntType(1), ir.IntType(8), ir.IntType(64)
@@ -307,14 +326,12 @@ def compare_ends(segment: OpenSegment, chunk: int, tile: RangedTile, slots: Matr
 
 
 @helper
-def ends_hold(
-    first: int, end: int, place: int, records: Int64s, masks: Words, starts: Atoms, ranges: Bytes, bands: Int32s,
-    codes: Int32s, shifts: Int32s,
-) -> bool:  # fmt: skip
+def ends_hold(layers: Layers, first: int, end: int, place: int, bands: Int32s, codes: Int32s, shifts: Int32s) -> bool:
     """Return whether an event that lies in the bands of all ranges of a row, of layers first .. end-1, lies in these ranges too.
 
     codes[k] is its code in range column k.
     """
+    records, masks, starts, ranges = layers
     for layer in range(first, end):
         entry = entry_of(masks, starts, layer, place)
         if entry >= 0:
@@ -328,90 +345,86 @@ def ends_hold(
 
 
 @helper
-def rows_in_bands(
-    first: np.uint64, end: np.uint64, part: np.uint64, word: np.uint64, records: Int64s, masks: Words, starts: Atoms,
-    ranges: Bytes, bands: Int32s,
-) -> np.uint64:  # fmt: skip
-    """Return which of the rows of a word, those of a part of the chunk of layers first .. end-1, have all ranges around an event's bands.
+def keep_in_bands(layers: Layers, first: int, end: int, bands: Int32s, left: Words) -> None:
+    """Clear the bits of those rows of a chunk, of layers first .. end-1, that have a range which an event's bands are outside of.
 
-    First the layers that all of the 64 rows have, which come first mostly; then the rows that are left, one by one: which
-    columns a row has cannot be guessed, so that all layers are looked at without a branch, four at a time.
+    left[part] are 64 rows. Layer by layer, so that its bytes are read as they lie: by vectors where all of the 64 rows have
+    a range in the column, which the first ones mostly have; else row by row, of which few are left then.
     """
-    layer, begin, three = first, end, np.uint64(3)
-    while word and layer < end:
-        at = (layer << three) + part
-        if masks[at] == ALL:
-            k, base, size = layer_of(records, layer)
-            band = np.int64(bands[np.uint64(k)])
-            start = np.uint64(base) + np.uint64(starts[at])
-            inside = rows_between(ranges, start, start + np.uint64(size), np.uint64(band))
-            word &= inside if band >= 0 else np.uint64(0)
-        elif begin == end:
-            begin = layer
-        layer += ONE
-    left = word
-    while left:
-        bit = left & (~left + ONE)
-        left ^= bit
-        inside, layer = np.uint64(1), begin
-        while layer < end and inside:
-            stop = min(end, layer + np.uint64(4))
-            while layer < stop:
-                at = (layer << three) + part
-                mask = masks[at]
-                k, base, size = layer_of(records, layer)
-                band = np.int64(bands[np.uint64(k)])
-                entry = np.uint64(base) + np.uint64(starts[at]) + np.uint64(count_ones(mask & (bit - ONE)))
-                within = (np.int64(ranges[entry]) <= band) & (band <= np.int64(ranges[entry + np.uint64(size)]))
-                inside &= np.uint64(within) | np.uint64(mask & bit == np.uint64(0))
-                layer += ONE
-        word &= ~(bit * (inside ^ ONE))
-    return word
+    records, masks, starts, ranges = layers
+    for layer in range(np.uint64(first), np.uint64(end)):
+        k, base, size = layer_of(records, np.int64(layer))
+        band, upper = np.int64(bands[np.uint64(k)]), np.uint64(size)
+        at = layer << np.uint64(3)
+        for part in range(np.uint64(PARTS)):
+            mask, word = masks[at + part], left[part]
+            some = word & mask
+            if some == np.uint64(0):
+                continue
+            if band < 0:
+                left[part] = word & ~mask
+                continue
+            start = np.uint64(base) + np.uint64(starts[at + part])
+            if mask == ALL:
+                left[part] = word & rows_between(ranges, start, start + upper, np.uint64(band))
+                continue
+            while some:
+                bit = some & (~some + ONE)
+                some ^= bit
+                entry = start + np.uint64(count_ones(mask & (bit - ONE)))
+                inside = (np.int64(ranges[entry]) <= band) & (band <= np.int64(ranges[entry + upper]))
+                word ^= bit * np.uint64(not inside)
+            left[part] = word
 
 
 @helper
 def append_ranged(
-    segment: OpenSegment, block: int, slots: Matrix, e: int, bands: Int32s, truth: Bytes, numbers: Numbers, out: Numbers,
+    segment: OpenSegment,
+    block: int,
+    slots: Matrix,
+    e: int,
+    scratch: EventScratch,
+    numbers: Numbers,
     p: int,
-) -> int:  # fmt: skip
+) -> int:
     """Append the numbers of the block's rows that event e matches; writes a few beyond the end; return the new end.
 
     The truth of all atoms of the block is filled already; `bands` has room for two numbers of each range column. What is
-    called for each 64 rows takes the arrays that it reads: all of a segment would be copied for each call.
+    called for each chunk takes the arrays that it reads: all of a segment would be copied for each call.
     """
-    count = len(segment.range_columns) >> 1
+    count, bands, truth, out = len(segment.range_columns) >> 1, scratch.bands, scratch.truth, scratch.out
     codes = bands[count:]
     for k in range(count):
         slot, shift = column_of(segment, k)
         codes[k] = slots[e, slot]
         bands[k] = np.int64(codes[k]) >> shift  # -1 stays -1
-    records, masks, starts, ranges = segment.range_layer, segment.range_rows, segment.range_start, segment.range_bytes
-    alive, chunks, shifts = segment.range_alive, segment.range_chunk, segment.range_columns
+    layers = Layers(segment.range_layer, segment.range_rows, segment.range_start, segment.range_bytes)
+    alive, chunks, shifts, rows_left = segment.range_alive, segment.range_chunk, segment.range_columns, scratch.left
     stripe_row, s = segment.stripe_row, np.int64(segment.block_stripe[block])
     first, end = np.int64(stripe_row[s]), np.int64(stripe_row[segment.block_stripe[block + 1]])
-    part = PARTS * np.int64(segment.block_ranges[block])
-    for row in range(first, end, 64):
-        chunk, own = part >> 3, part & 7
+    chunk = np.int64(segment.block_ranges[block])
+    for begin in range(first, end, CHUNK):
         layer, after = np.int64(chunks[chunk]), np.int64(chunks[chunk + 1])
-        word = rows_in_bands(
-            np.uint64(layer), np.uint64(after), np.uint64(own), alive[np.uint64(part)], records, masks, starts, ranges,
-            bands,
-        )  # fmt: skip
-        left = word
-        while left:
-            r = count_zeros(left)
-            left &= left - ONE
-            holds = ends_hold(layer, after, (own << 6) + r, records, masks, starts, ranges, bands, codes, shifts)
-            if holds:
-                while row + r >= stripe_row[s + 1]:
-                    s += 1
-                width = np.int64(segment.stripe_width[s])
-                at = np.int64(segment.stripe_data[s]) + (row + r - np.int64(stripe_row[s])) * width
-                for z in range(at, at + width):
-                    holds = holds and truth[segment.atoms[z]] != 0
-            if not holds:
-                word ^= ONE << np.uint64(r)
-        if word:
-            p = append_selected(word, numbers, row, out, p)
-        part += 1
+        for part in range(PARTS):
+            rows_left[part] = alive[np.uint64(PARTS * chunk + part)]
+        keep_in_bands(layers, layer, after, bands, rows_left)
+        for part in range(PARTS):
+            word = left = rows_left[part]
+            row = begin + 64 * part
+            while left:
+                r = count_zeros(left)
+                left &= left - ONE
+                holds = ends_hold(layers, layer, after, 64 * part + r, bands, codes, shifts)
+                if holds:
+                    while row + r >= stripe_row[s + 1]:
+                        s += 1
+                    width = np.int64(segment.stripe_width[s])
+                    at = np.int64(segment.stripe_data[s]) + (row + r - np.int64(stripe_row[s])) * width
+                    for z in range(at, at + width):
+                        holds = holds and truth[segment.atoms[z]] != 0
+                if not holds:
+                    word ^= ONE << np.uint64(r)
+            if word:
+                p = append_selected(word, numbers, row, out, p)
+        chunk += 1
     return p

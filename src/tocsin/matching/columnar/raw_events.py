@@ -21,7 +21,7 @@ import numpy.typing as npt
 from tocsin.index.jit import lean_kernel
 from tocsin.index.layout import ABSENT_CODE, Bytes, Directory
 from tocsin.matching.columnar.emit import match_one, needs_finishing
-from tocsin.matching.columnar.events import Matrix, Narrow
+from tocsin.matching.columnar.workspace import matrix_of_one
 from tocsin.schema import EVENT_TYPE, Schema
 
 if TYPE_CHECKING:
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 Int32s = npt.NDArray[np.int32]
 SHAPES = 1_000  # remembered
 VALUES = 100_000  # remembered, of an attribute
-_NO_OFFSETS = np.zeros((0, 0), np.int64)
-_NO_CODES = np.zeros(0, np.int32)
-_NO_BYTES = np.zeros(0, np.uint8)
 
 
 class _NotPlainError(Exception):
@@ -79,8 +76,8 @@ class RawEvents:
         self._layout = matcher.layout
         self._shapes: dict[tuple[Any, ...], EventShape | None] = {}
         self._codes: dict[tuple[str, type, str], _Codes] = {}
-        self._slots = np.zeros((1, self._layout.slots), np.int32)
-        self._simple = np.zeros((1, self._layout.simple), np.uint16)
+        matcher.workspace.grow("one_slots", self._layout.slots)
+        matcher.workspace.grow("one_simple", self._layout.simple)
         self._told = told
 
     def match(self, raw: dict[str, Any]) -> npt.NDArray[np.int32] | None:
@@ -99,14 +96,13 @@ class RawEvents:
             shape.struct.pack_into(shape.packed, 0, *map(getitem, shape.codes, values))
         except _NotPlainError:
             return None
-        matcher, layout, work = self._matcher, self._layout, self._matcher.workspace
+        matcher, work = self._matcher, self._matcher.workspace
         segment = matcher.segment
         work.grow("out", matcher.rows + 64)
         while True:
             n = match_packed(
                 segment.buffer, segment.directory, self._told, shape.packed, shape.of_slot, shape.of_simple,
-                layout.first_atom, self._slots, self._simple, _NO_OFFSETS, _NO_CODES, _NO_BYTES, work.truth, work.bands, work.visits,
-                work.tile, work.keys, work.out, work.counters,
+                self._layout.first_atom, work.places,
             )  # fmt: skip
             if n >= 0:
                 return work.out[:n]
@@ -166,15 +162,12 @@ class RawEvents:
 @lean_kernel
 def match_packed(
     buffer: Bytes, directory: Directory, numbers: Int32s, packed: Int32s, of_slot: Int32s, of_simple: Int32s,
-    first_atom: Int32s, slots: Matrix, simple: npt.NDArray[np.uint16], offset: npt.NDArray[np.int64], codes: Int32s,
-    narrow: Narrow, truth: npt.NDArray[np.uint8], bands: Int32s, visits: npt.NDArray[np.uint64], tile: Matrix,
-    own: npt.NDArray[np.int64], out: Int32s, counters: npt.NDArray[np.int64],
+    first_atom: Int32s, places: npt.NDArray[np.int64],
 ) -> int:  # fmt: skip
     """Lay out event 0, whose codes are packed[of_slot] and packed[of_simple], and match it: see match_one."""
+    matrix = matrix_of_one(places, len(of_slot), len(of_simple))
     for slot in range(len(of_slot)):
-        slots[0, slot] = packed[of_slot[slot]]
+        matrix.slots[0, slot] = packed[of_slot[slot]]
     for g in range(len(of_simple)):
-        simple[0, g] = first_atom[g] + packed[of_simple[g]]
-    return match_one(
-        buffer, directory, numbers, slots, simple, offset, codes, narrow, truth, bands, visits, tile, own, out, counters
-    )
+        matrix.simple[0, g] = first_atom[g] + packed[of_simple[g]]
+    return match_one(buffer, directory, numbers, matrix, places)

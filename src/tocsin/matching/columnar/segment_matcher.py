@@ -17,11 +17,11 @@ import numpy.typing as npt
 
 from tocsin.index.layout import Scalar, Section
 from tocsin.matching.columnar.count import count
-from tocsin.matching.columnar.emit import CheckCallback, Stamps, emit, finisher_of, match_one
+from tocsin.matching.columnar.emit import CheckCallback, MatchOutput, Stamps, emit, finisher_of, match_one
 from tocsin.matching.columnar.events import EventLayout, EventMatrix
 from tocsin.matching.columnar.join import NEEDS_BITMAPS, NEEDS_RUNS, NEEDS_SPARSE, join
 from tocsin.matching.columnar.probe import group, probe, sort_events
-from tocsin.matching.columnar.ranged import COLUMN_WORDS, TILE_EVENTS, RangedTile
+from tocsin.matching.columnar.ranged import COLUMN_WORDS, TILE_EVENTS
 from tocsin.matching.columnar.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from tocsin.index.key_column import CodedBatch
     from tocsin.index.segment import Segment
-    from tocsin.matching.columnar.bits import Words
 
 DEFAULT_OUTPUT_NUMBERS = 1 << 24
 # Large enough that a cluster sees a whole tile of a block of events: 64 MB.
@@ -51,14 +50,6 @@ class MatchChunk(NamedTuple):
     first: int
     offset: npt.NDArray[np.int64]
     numbers: npt.NDArray[np.int32]
-
-
-class MatchOutput(NamedTuple):
-    """What is written: of each row that an event matches, and beside it."""
-
-    told: npt.NDArray[np.int32]
-    beside_offset: npt.NDArray[np.int64]
-    beside: npt.NDArray[np.int32]
 
 
 class OtherSegments(NamedTuple):
@@ -86,18 +77,22 @@ class WorkCounters:
 def visited_share(segment: Segment, batch: CodedBatch) -> npt.NDArray[np.float64]:
     """Return for each block of the segment which share of the events visits it."""
     events, work = EventLayout(segment).lay_out(batch), Workspace()
-    visits = np.zeros(2 * batch.size + 2, np.uint64)
-    while True:
-        n = probe(
-            segment.buffer, segment.directory, events.slots, events.offset, events.codes, 0, batch.size, _UNSORTED,
-            work.tile, work.keys, visits,
-        )  # fmt: skip
-        if n >= 0:
-            break
-        visits = np.zeros(2 * len(visits), np.uint64)
+    n = _probe(segment, work, events, 0, batch.size, _UNSORTED)
     # An event with several values may find a block by more than one of them.
-    blocks = (np.unique(visits[:n]) >> np.uint64(32)).astype(np.int64)
+    blocks = (np.unique(work.visits[:n]) >> np.uint64(32)).astype(np.int64)
     return np.bincount(blocks, minlength=segment.scalar(Scalar.BLOCKS)) / max(1, batch.size)
+
+
+def _probe(
+    segment: Segment, work: Workspace, events: EventMatrix, start: int, stop: int, order: npt.NDArray[np.int32]
+) -> int:
+    """Fill work.visits with the visits of events start .. stop-1; return how many these are."""
+    work.grow("visits", 2 * (stop - start) + 2)
+    while True:
+        n = probe(segment.buffer, segment.directory, events, start, stop, order, work.places)
+        if n >= 0:
+            return n
+        work.grow("visits", len(work.visits) + 1)
 
 
 class SegmentMatcher:
@@ -147,11 +142,11 @@ class SegmentMatcher:
         try:
             events = self.layout.lay_out(batch, self.workspace, for_filters=True)
             finish = finisher_of(self.segment, batch, check, self._stamps)
-            report = MatchOutput(self._numbers if told is None else told, *beside)
+            report = MatchOutput(self._numbers if told is None else told, *beside, output_numbers)
             start = 0
             while start < batch.size:
                 stop = self._join(report.told, events, start, min(batch.size, start + self.workspace.block_events))
-                yield from self._emit(report, events, start, stop, output_numbers, finish)
+                yield from self._emit(report, events, start, stop, finish)
                 start = stop
         finally:
             self._busy = False
@@ -162,19 +157,7 @@ class SegmentMatcher:
         events = self.layout.lay_out_one(batch)  # not in the workspace, where a batch may be under way
         work.grow("out", self._rows + 64)
         while True:
-            n = match_one(
-                segment.buffer,
-                segment.directory,
-                self._numbers,
-                *events,
-                work.truth,
-                work.bands,
-                work.visits,
-                work.tile,
-                work.keys,
-                work.out,
-                work.counters,
-            )
+            n = match_one(segment.buffer, segment.directory, self._numbers, events, work.places)
             if n >= 0:
                 break
             work.grow("visits", len(work.visits) + 1)
@@ -194,32 +177,22 @@ class SegmentMatcher:
         work.grow("out", self._rows + 64)
         for start in range(0, batch.size, COUNTED_AT_ONCE):
             stop = min(batch.size, start + COUNTED_AT_ONCE)
-            visits, n = self._visits(work, events, start, stop)
+            n = self._visits(work, events, start, stop)
             work.grow("runs", n)
             work.grow("grouped", n)
-            count(
-                segment.buffer, segment.directory, self._numbers, *events, start, stop, visits, n,
-                work.words, work.results, work.runs, work.run_start, work.grouped, work.tile, work.planes, work.truth,
-                work.out, found[start:stop], work.counters,
-            )  # fmt: skip
+            work.grow("offset", stop - start)
+            count(segment.buffer, segment.directory, self._numbers, events, start, stop, n, work.places)
+            found[start:stop] = work.offset[: stop - start]
         return found
 
-    def _visits(self, work: Workspace, events: EventMatrix, start: int, stop: int) -> tuple[Words, int]:
-        """Return the visits of events, sorted by block, and how many these are."""
-        segment, order = self.segment, self._order(work, events, start, stop)
-        work.grow("visits", 2 * (stop - start) + 2)
-        while True:
-            n = probe(
-                segment.buffer, segment.directory, events.slots, events.offset, events.codes, start, stop, order,
-                work.tile, work.keys, work.visits,
-            )  # fmt: skip
-            if n >= 0:
-                break
-            work.grow("visits", len(work.visits) + 1)
+    def _visits(self, work: Workspace, events: EventMatrix, start: int, stop: int) -> int:
+        """Fill work.visits with the visits of events, sorted by block; return how many these are."""
+        n = _probe(self.segment, work, events, start, stop, self._order(work, events, start, stop))
         work.grow("spare", len(work.visits))
         work.grow("run_start", stop - start + 2)
-        root = self._root_blocks * (stop - start)
-        return (work.visits, work.spare)[group(work.visits, work.spare, root, n)], n
+        if group(work.visits, work.spare, self._root_blocks * (stop - start), n):
+            work.visits, work.spare = work.spare, work.visits
+        return n
 
     def _order(self, work: Workspace, events: EventMatrix, start: int, stop: int) -> npt.NDArray[np.int32]:
         """Return the events in an order in which neighbours match alike; an empty array for their own order."""
@@ -234,23 +207,14 @@ class SegmentMatcher:
     def _join(self, told: npt.NDArray[np.int32], events: EventMatrix, start: int, stop: int) -> int:
         """Evaluate events from start into runs; return the end of the block of events that memory allows."""
         work, segment = self.workspace, self.segment
-        needs = np.zeros(8, np.int64)
-        ranged = RangedTile(
-            work.ranged_events, work.ranged_count, work.ranged_left, work.ranged_words, work.ranged_results,
-            work.ranged_bands, work.ranged_only,
-        )  # fmt: skip
         limits = {NEEDS_BITMAPS: BITMAP_WORDS, NEEDS_SPARSE: SPARSE_NUMBERS}
         while True:
-            visits, n = self._visits(work, events, start, stop)
+            n = self._visits(work, events, start, stop)
             work.grow("grouped", len(work.runs))
-            short = join(
-                segment.buffer, segment.directory, told, *events, start, stop, visits, n, work.words,
-                work.results, work.pairs, work.bitmaps, work.sparse, work.runs, work.run_start, work.grouped, work.tile,
-                work.tile_atoms, work.totals, ranged, work.counters, needs,
-            )  # fmt: skip
+            short = join(segment.buffer, segment.directory, told, events, start, stop, n, work.places)
             if short == 0:
                 return stop
-            need, limit = int(needs[short - 1]), limits.get(short)
+            need, limit = int(work.needs[short - 1]), limits.get(short)
             if limit is not None and need > limit and stop - start > SMALLEST_EVENT_BLOCK:
                 work.block_events = max(SMALLEST_EVENT_BLOCK, (stop - start) * limit // need // 64 * 64)
                 stop = start + min(stop - start, work.block_events)
@@ -269,25 +233,20 @@ class SegmentMatcher:
         events: EventMatrix,
         first: int,
         stop: int,
-        output_numbers: int,
         finish: Callable[[MatchChunk], MatchChunk] | None,
     ) -> Iterator[MatchChunk]:
         work, segment = self.workspace, self.segment
-        room_needed = np.zeros(1, np.int64)
         work.grow("offset", stop - first + 1)
-        start, room = first, output_numbers  # numbers that a chunk may hold; one event may need more
+        start, room = first, report.room  # numbers that a chunk may hold; one event may need more
         while start < stop:
-            end = emit(
-                segment.buffer, segment.directory, report.told, report.beside_offset, report.beside, *events, first,
-                start, stop, work.bitmaps, work.sparse, work.run_start, work.grouped, work.truth, work.bands,
-                work.out[:room], work.offset, work.counters, room_needed,
-            )  # fmt: skip
-            if end < stop and len(work.out) < output_numbers and 4 * (end - start) < 3 * (stop - first):
+            within = report._replace(room=min(room, len(work.out)))
+            end = emit(segment.buffer, segment.directory, within, events, first, start, stop, work.places)
+            if end < stop and len(work.out) < report.room and 4 * (end - start) < 3 * (stop - first):
                 # Rather a larger buffer than many small chunks.
-                work.grow("out", min(output_numbers, 4 * len(work.out)))
+                work.grow("out", min(report.room, 4 * len(work.out)))
                 continue
             if end == start:
-                room = max(room, int(room_needed[0]))
+                room = max(room, int(work.needs[0]))
                 work.grow("out", room)
                 continue
             offset = work.offset[: end - start + 1]

@@ -14,6 +14,9 @@ blocks; grouping puts those of an event side by side.
 Gathered: memory in which the matches of several chunks, or of several tiers, are put together.
 
 It is used again and again, since fresh memory is slow to touch: what is in it is gone with the next use.
+
+A kernel takes a workspace as one array, of the address and length of each buffer: unpacking thirty arrays for a call would
+take longer than some events (docs/decisions/0196-workspaces-by-address.md).
 """
 
 # Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
@@ -24,13 +27,25 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tocsin.index.jit import helper, inlined
+from tocsin.index.layout import Bytes
+from tocsin.index.open_segment import Atoms, Int32s, Int64s, Words
+from tocsin.index.raw_memory import (
+    array_at,
+    int32_rows_at,
+    int32s_at,
+    int64s_at,
+    uint8s_at,
+    uint64s_at,
+)
+from tocsin.matching.columnar.events import EventMatrix, Matrix
 from tocsin.matching.columnar.matches import Matches, put_beside
+from tocsin.matching.columnar.ranged import RangedTile
 
 Runs = npt.NDArray[np.int32]
 SPARSE, DIRECT = -1, -2
@@ -66,6 +81,7 @@ def group_runs(runs: Runs, n: int, events: int, start: npt.NDArray[np.int32], gr
 
 CHUNK_ROWS = 8192
 PLANES = 32
+TILE_PLACES, TILE_GROUPS = 65, 32
 
 
 def aligned_words(count: int) -> npt.NDArray[np.uint64]:
@@ -75,10 +91,84 @@ def aligned_words(count: int) -> npt.NDArray[np.uint64]:
     return memory[start : start + count]
 
 
+# Of what kernels read by address, in the order of open_workspace.
+BUFFERS = (
+    "words", "truth", "results", "pairs", "visits", "bitmaps", "sparse", "runs", "grouped", "tile", "tile_atoms",
+    "ranged_events", "ranged_count", "ranged_left", "ranged_words", "ranged_results", "ranged_bands", "ranged_only",
+    "bands", "planes", "totals", "keys", "run_start", "out", "offset", "counters", "needs", "one_slots", "one_simple",
+)  # fmt: skip
+_PLACE = {name: at for at, name in enumerate(BUFFERS)}
+ONE_SLOTS, ONE_SIMPLE = _PLACE["one_slots"], _PLACE["one_simple"]
+
+
+class OpenWorkspace(NamedTuple):
+    """The buffers of a workspace, as kernels see them: Workspace says what each holds."""
+
+    words: Words
+    truth: Bytes
+    results: Words
+    pairs: Int32s
+    visits: Words
+    bitmaps: Words
+    sparse: Int32s
+    runs: Runs
+    grouped: Runs
+    tile: Matrix
+    tile_atoms: Atoms
+    ranged: RangedTile
+    bands: Int32s
+    planes: Words
+    totals: Int64s
+    keys: Int64s
+    run_start: Int32s
+    out: Int32s
+    offset: Int64s
+    counters: Int64s
+    needs: Int64s
+
+
+@inlined
+def open_workspace(places: Int64s) -> OpenWorkspace:
+    """Return the buffers of a workspace, without a copy; those that a kernel does not read cost it nothing."""
+    ranged = RangedTile(
+        int32s_at(places, 11), int32s_at(places, 12), uint64s_at(places, 13), uint64s_at(places, 14),
+        uint64s_at(places, 15), uint8s_at(places, 16), uint8s_at(places, 17),
+    )  # fmt: skip
+    return OpenWorkspace(
+        uint64s_at(places, 0), uint8s_at(places, 1), uint64s_at(places, 2), int32s_at(places, 3), uint64s_at(places, 4),
+        uint64s_at(places, 5), int32s_at(places, 6), int32_rows_at(places, 7, RUN_FIELDS), int32_rows_at(places, 8, RUN_FIELDS),
+        int32_rows_at(places, 9, TILE_PLACES), array_at(places[20], (64, TILE_GROUPS), np.uint16), ranged,
+        int32s_at(places, 18), uint64s_at(places, 19), int64s_at(places, 20), int64s_at(places, 21), int32s_at(places, 22),
+        int32s_at(places, 23), int64s_at(places, 24), int64s_at(places, 25), int64s_at(places, 26),
+    )  # fmt: skip
+
+
+@inlined
+def matrix_of_one(places: Int64s, slots: int, simple: int) -> EventMatrix:
+    """Return the memory of the one event that is laid out in a workspace; it has no multiple columns and no bytes."""
+    return EventMatrix(
+        array_at(places[2 * ONE_SLOTS], (1, slots), np.int32),
+        array_at(places[2 * ONE_SIMPLE], (1, simple), np.uint16),
+        array_at(places[2 * ONE_SLOTS], (1, 0), np.int64),
+        int32s_at(places, ONE_SLOTS)[:0],
+        uint8s_at(places, 1)[:0],
+    )
+
+
 class Workspace:
-    """Scratch memory of one thread; see matching/columnar/join.py and emit.py for what each holds."""
+    """Scratch memory of one thread; see matching/columnar/join.py and emit.py for what each holds.
+
+    `places` has the address and length of each buffer that kernels read, whichever array it is at present.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        at = _PLACE.get(name)
+        if at is not None:
+            self.places[2 * at], self.places[2 * at + 1] = value.ctypes.data, value.size
 
     def __init__(self) -> None:
+        self.places = np.zeros(2 * len(BUFFERS), np.int64)
         self.words = np.zeros(65_536, np.uint64)  # per atom: which events of the tile satisfy it
         self.truth = np.zeros(65_536, np.uint8)  # per atom: whether the event satisfies it
         self.results = np.zeros(CHUNK_ROWS + 64, np.uint64)  # per row of a chunk: which events match it
@@ -92,8 +182,8 @@ class Workspace:
         self.sparse = np.zeros(1 << 16, np.int32)
         self.runs = np.zeros((1 << 14, RUN_FIELDS), np.int32)
         self.grouped = np.zeros((1 << 14, RUN_FIELDS), np.int32)  # runs, by event
-        self.tile = np.zeros((5, 65), np.int32)  # of one tile: events, limits, ranks, counts, and 0 .. 63
-        self.tile_atoms = np.zeros((64, 32), np.uint16)  # of its events: the atoms that they satisfy
+        self.tile = np.zeros((5, TILE_PLACES), np.int32)  # of one tile: events, limits, ranks, counts, and 0 .. 63
+        self.tile_atoms = np.zeros((64, TILE_GROUPS), np.uint16)  # of its events: the atoms that they satisfy
         self.ranged_events = np.zeros(256, np.int32)  # of a tile of ranges in bands (ranged.py): see RangedTile
         self.ranged_count = np.zeros(258, np.int32)
         self.ranged_left = np.zeros(16, np.uint64)
@@ -108,8 +198,11 @@ class Workspace:
         self.order = np.zeros(1 << 12, np.int32)  # events, by the column that the segment is sorted by
         self.run_start = np.zeros((1 << 12) + 2, np.int32)  # of each event
         self.out = np.zeros(1 << 16, np.int32)
-        self.offset = np.zeros((1 << 12) + 1, np.int64)
+        self.offset = np.zeros((1 << 12) + 1, np.int64)  # ends of the numbers of each event, or how many it matches
         self.counters = np.zeros(8, np.int64)
+        self.needs = np.zeros(8, np.int64)  # what a kernel needed more of
+        self.one_slots = np.zeros(64, np.int32)  # of an event by itself, beside a batch that is under way
+        self.one_simple = np.zeros(64, np.uint16)
         self.block_events = 1 << 16
 
     def matrix(self, name: str, rows: int, columns: int) -> npt.NDArray[Any]:

@@ -9,13 +9,13 @@ from typing import Any
 
 from starlette.responses import Response
 
-from tocsin.broker.cursors import instant
 from tocsin.errors import TocsinError
 from tocsin.service.identities import LoggedIn
-from tocsin.service.principal import DEVICE_COOKIE, SESSION_COOKIE
 from tocsin.service.routes.accounts import set_cookies
+from tocsin.service.routing import DEVICE_COOKIE, SESSION_COOKIE
 from tocsin.service.web.visit import Pages, Visit, safe_path
-from tocsin.store.credentials import Credential
+from tocsin.store.accounts import Credential
+from tocsin.store.store import instant
 
 pages = Pages()
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")

@@ -17,18 +17,20 @@ from starlette.responses import Response
 
 from tocsin.broker import InboxQuery, SubscriptionView
 from tocsin.broker.admission import read_stored
-from tocsin.broker.cursors import Position, instant
+from tocsin.broker.deliveries import Position
 from tocsin.errors import EventRejected, LanguageError, TocsinError
 from tocsin.language import bind, explain, parse
 from tocsin.language.explain import HIDDEN_RULE, ExplainedNode, Explanation, plain_values
 from tocsin.language.syntax import Predicate
-from tocsin.operators.calls import StoredCalls
-from tocsin.service import hooks, publishing, subscribing
+from tocsin.operators.operator import StoredCalls
 from tocsin.service.drafts import LogStretch
-from tocsin.service.publishing import Incoming
+from tocsin.service.routes import events
+from tocsin.service.routes import webhooks as hooks
+from tocsin.service.routes.events import Incoming
 from tocsin.service.web.examples import example_subscription
 from tocsin.service.web.visit import Pages, Visit
 from tocsin.store.events import StoredEvent
+from tocsin.store.store import instant
 
 STRETCHES = 20
 _MISSES = 5
@@ -150,7 +152,7 @@ async def mark_read(visit: Visit) -> Response:
 async def why(visit: Visit) -> Response:
     """Say why a notification came: each condition with the actual value."""
     found, text = await asyncio.to_thread(
-        subscribing.notification_and_text, visit.service, visit.principal, visit.request.path_params["cursor"]
+        events.notification_and_text, visit.service, visit.principal, visit.request.path_params["cursor"]
     )
     explain = visit.service.broker.explain
     told = await asyncio.to_thread(explain, found.seq, found.subscription, owner=visit.principal.name)
@@ -189,7 +191,7 @@ async def webhooks(visit: Visit) -> Response:
 
 
 async def _webhooks(visit: Visit, secret: str = "", error: str = "", status: int = 200) -> Response:
-    found = await hooks.find_all(visit.service, visit.principal)
+    found = await hooks.find_webhooks(visit.service, visit.principal)
     return visit.page("webhooks.html", status, webhooks=found, secret=secret, error=error, instant=instant)
 
 
@@ -197,7 +199,7 @@ async def _webhooks(visit: Visit, secret: str = "", error: str = "", status: int
 async def add_webhook(visit: Visit) -> Response:
     """Add one, and show its secret once."""
     try:
-        made = await hooks.add(visit.service, visit.principal, visit.text("url").strip(), "now")
+        made = await hooks.add_webhook(visit.service, visit.principal, visit.text("url").strip(), "now")
     except TocsinError as error:
         return await _webhooks(visit, error=str(error), status=422)
     return await _webhooks(visit, secret=made.secret)
@@ -207,7 +209,7 @@ async def add_webhook(visit: Visit) -> Response:
 async def deliveries(visit: Visit) -> Response:
     """Show what was sent to a webhook, and what became of it."""
     id = visit.request.path_params["id"]
-    hook = await hooks.find(visit.service, visit.principal, id)
+    hook = await hooks.find_webhook(visit.service, visit.principal, id)
     seq, _, subscription = visit.query("after").partition(".")
     after = (int(seq), int(subscription)) if _is_id(seq) and _is_id(subscription) else (0, 0)
     found = await hooks.deliveries_of(visit.service, visit.principal, id, after, _PER_PAGE, None)
@@ -224,14 +226,14 @@ async def remove_webhook(visit: Visit) -> Response:
     """Remove one."""
     if (asked := visit.confirm("remove", "/webhooks")) is not None:
         return asked
-    await hooks.remove(visit.service, visit.principal, visit.request.path_params["id"])
+    await hooks.remove_webhook(visit.service, visit.principal, visit.request.path_params["id"])
     return visit.go("/webhooks", done="removed")
 
 
 @pages.post("/webhooks/{id:int}/enable", "member")
 async def enable_webhook(visit: Visit) -> Response:
     """Let one that was disabled try again."""
-    await hooks.enable(visit.service, visit.principal, visit.request.path_params["id"])
+    await hooks.enable_webhook(visit.service, visit.principal, visit.request.path_params["id"])
     return visit.go("/webhooks", done="enabled")
 
 
@@ -259,7 +261,7 @@ async def replay(visit: Visit) -> Response:
     """Publish a dead letter again, mended."""
     incoming = Incoming([visit.text("body").encode()], single=True, key=None)
     try:
-        await publishing.publish(visit.service, visit.principal, incoming)
+        await events.publish_incoming(visit.service, visit.principal, incoming)
     except EventRejected as error:
         return await _dead_letters(visit, str(error), 422)
     return visit.go("/dead-letters", done="published")

@@ -12,8 +12,8 @@ from starlette.responses import Response
 
 from tocsin.errors import EventRejected, Violation
 from tocsin.schema import Schema, View
-from tocsin.service import publishing, subscribing
-from tocsin.service.publishing import Incoming
+from tocsin.service.routes import events, subscriptions
+from tocsin.service.routes.events import Incoming
 from tocsin.service.web.event_form import fields_of, given_values, read_event
 from tocsin.service.web.examples import example_values, fitting
 from tocsin.service.web.visit import Pages, Visit
@@ -38,7 +38,7 @@ async def show(visit: Visit) -> Response:
 
 async def _fitting(visit: Visit, schema: Schema, id: int) -> Response:
     """Show the form filled in so that a subscription of the visitor would match, as far as its text tells."""
-    found = await subscribing.find(visit.service, visit.principal, id)
+    found = await subscriptions.find_subscription(visit.service, visit.principal, id)
     types, given = fitting(schema, found.text)
     view = schema.view(types)
     return visit.page("publish.html", types=types, fields=fields_of(view, given), others=[], told=None, fits=id)
@@ -59,11 +59,11 @@ async def publish(visit: Visit) -> Response:
     incoming = Incoming([read_event(view, given)], single=True, key=None)
     try:
         if visit.text("dry_run"):
-            told = (await publishing.try_out(visit.service, visit.principal, incoming)).items[0]
+            told = (await events.try_out(visit.service, visit.principal, incoming)).items[0]
             return visit.page(
                 "publish.html", types=types, fields=fields_of(view, given), others=[], told=told, fits=None
             )
-        await publishing.publish(visit.service, visit.principal, incoming)
+        await events.publish_incoming(visit.service, visit.principal, incoming)
     except EventRejected as error:
         return _again(visit, types, view, given, error.violations)
     return visit.go("/publish", done="published", type=types[0])

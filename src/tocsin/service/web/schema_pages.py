@@ -12,7 +12,6 @@ from typing import Any
 
 from starlette.responses import Response
 
-from tocsin.broker.cursors import instant
 from tocsin.documents.schema import (
     Extension,
     NewAlias,
@@ -24,8 +23,9 @@ from tocsin.documents.schema import (
 )
 from tocsin.errors import TocsinError
 from tocsin.schema import EnumeratedDomain, HierarchicalDomain, Schema
-from tocsin.service import schema_changes
+from tocsin.service.routes.schema import extend_schema
 from tocsin.service.web.visit import Pages, Visit
+from tocsin.store.store import instant
 
 ROW, TOP, BOX = 30, 40, 22
 COLUMNS = (10, 250, 490)
@@ -159,7 +159,7 @@ async def extend(visit: Visit) -> Response:
     try:
         change = _change(visit, rule)
         told = await asyncio.to_thread(
-            schema_changes.extend, visit.service.broker, [change], "", None, dry_run=dry_run,
+            extend_schema, visit.service.broker, [change], "", None, dry_run=dry_run,
             by=visit.principal.name,
         )  # fmt: skip
     except TocsinError as error:

@@ -12,10 +12,11 @@ from starlette.responses import Response
 
 from tocsin.errors import LanguageError, LeaseOutOfBounds, TocsinError
 from tocsin.language.documents import decode
-from tocsin.operators.calls import is_usable
+from tocsin.operators.operator import is_usable
 from tocsin.schema import Schema
-from tocsin.service import drafts, subscribing
+from tocsin.service import drafts
 from tocsin.service.problems import Invalid
+from tocsin.service.routes import subscriptions
 from tocsin.service.web.builder import MOST_ROWS, Overlap, Row, operators, rows_of, text_of, trouble_with
 from tocsin.service.web.event_form import choices_of
 from tocsin.service.web.examples import example_event, example_subscription
@@ -66,10 +67,10 @@ async def subscribe(visit: Visit) -> Response:
     replaced = visit.text("replaces")
     try:
         if replaced.isdigit():
-            made = await subscribing.replace(visit.service, visit.principal, int(replaced), text)
+            made = await subscriptions.replace_expression(visit.service, visit.principal, int(replaced), text)
         else:
             seconds, renews = lease_of(visit)
-            made = await subscribing.subscribe(visit.service, visit.principal, text, seconds, renews=renews)
+            made = await subscriptions.subscribe(visit.service, visit.principal, text, seconds, renews=renews)
     except LanguageError:
         return await _form(visit, schema, await _draft(visit, schema, text), 422)
     except (Invalid, LeaseOutOfBounds) as error:
@@ -188,7 +189,7 @@ async def mine(visit: Visit) -> Response:
 async def one(visit: Visit) -> Response:
     """Show a subscription: its lease, what it matched, from the stored notifications, and near misses."""
     id = visit.request.path_params["id"]
-    found = await subscribing.find(visit.service, visit.principal, id)
+    found = await subscriptions.find_subscription(visit.service, visit.principal, id)
     broker, owner = visit.service.broker, visit.principal.name
     query = replace(inbox_query(visit), subscriptions=[id], limit=_SHOWN)
     page = await asyncio.to_thread(broker.inbox, owner, query)
@@ -216,7 +217,7 @@ async def renew(visit: Visit) -> Response:
     """Renew the lease; never shortens it."""
     seconds, renews = lease_of(visit)
     id = visit.request.path_params["id"]
-    await subscribing.renew(
+    await subscriptions.renew_lease(
         visit.service, visit.principal, id, ticket=None, generation=None, lease=seconds, renews=renews
     )
     return visit.go(f"/subscriptions/{id}", done="renewed")
@@ -226,7 +227,7 @@ async def renew(visit: Visit) -> Response:
 async def pause(visit: Visit) -> Response:
     """Let it match nothing for a while."""
     id = visit.request.path_params["id"]
-    await subscribing.pause(visit.service, visit.principal, id)
+    await subscriptions.pause_subscription(visit.service, visit.principal, id)
     return visit.go(f"/subscriptions/{id}", done="paused")
 
 
@@ -234,7 +235,7 @@ async def pause(visit: Visit) -> Response:
 async def resume(visit: Visit) -> Response:
     """Let it match again."""
     id = visit.request.path_params["id"]
-    await subscribing.resume(visit.service, visit.principal, id)
+    await subscriptions.resume_subscription(visit.service, visit.principal, id)
     return visit.go(f"/subscriptions/{id}", done="resumed")
 
 
@@ -242,17 +243,17 @@ async def resume(visit: Visit) -> Response:
 async def end(visit: Visit) -> Response:
     """End it; when the page comes, nothing more is sent for it."""
     id = visit.request.path_params["id"]
-    await subscribing.find(visit.service, visit.principal, id)
+    await subscriptions.find_subscription(visit.service, visit.principal, id)
     if (asked := visit.confirm("end", f"/subscriptions/{id}")) is not None:
         return asked
-    await subscribing.unsubscribe(visit.service, visit.principal, id, ticket=None)
+    await subscriptions.unsubscribe(visit.service, visit.principal, id, ticket=None)
     return visit.go("/subscriptions", done="ended")
 
 
 @pages.post("/subscriptions/{id:int}/explain", "member")
 async def explain_event(visit: Visit) -> Response:
     """Say why a pasted event would match, or not."""
-    found = await subscribing.find(visit.service, visit.principal, visit.request.path_params["id"])
+    found = await subscriptions.find_subscription(visit.service, visit.principal, visit.request.path_params["id"])
     try:
         event = decode(visit.text("event"))
         told: Any = await asyncio.to_thread(

@@ -23,7 +23,7 @@ from tocsin.offers.analysis import Analysis
 from tocsin.schema import EVENT_TYPE, Event, Schema
 from tocsin.schema.examples import load_example
 from tocsin.service.problems import Invalid, Throttled
-from tocsin.service.publishing import Incoming, publish
+from tocsin.service.routes.events import Incoming, publish_incoming
 from tocsin.service.web.examples import example_lines
 from tocsin.service.web.visit import Pages, Visit
 
@@ -194,7 +194,7 @@ async def _live(visit: Visit) -> dict[str, Any]:
     try:
         if offer:
             incoming = Incoming([offer.encode("utf-8", "replace")], single=True, key=None)
-            context["told"] = await publish(visit.service, visit.principal, incoming)
+            context["told"] = await publish_incoming(visit.service, visit.principal, incoming)
         elif asked:
             context["found"] = await asyncio.to_thread(broker.held_offers.query, asked)
     except TocsinError as error:

@@ -3,7 +3,7 @@
     @pages.get("/subscriptions", "member")
     async def mine(visit: Visit) -> Response: ...
 
-The rules are those of service/principal.py. Who lacks an account is led to the login, and back. A form must come from a
+The rules are those of service/routing.py. Who lacks an account is led to the login, and back. A form must come from a
 page of ours and, in a session, carry its CSRF token in the field `csrf`.
 
 Templates: Jinja2, everything escaped, an unknown name an error.
@@ -32,8 +32,8 @@ from starlette.routing import Route
 
 from tocsin import __version__
 from tocsin.errors import TocsinError
-from tocsin.service.principal import CSRF_HEADER, AccessRule, Principal, identify, same_site, service_of
 from tocsin.service.problems import HANDLERS, Forbidden, Throttled, Unauthenticated, problem_of
+from tocsin.service.routing import CSRF_HEADER, AccessRule, Principal, identify, same_site, service_of
 from tocsin.service.service import Service
 from tocsin.service.web.texts import CONFIRM, DONE, LEASES
 

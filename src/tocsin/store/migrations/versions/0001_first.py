@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from tocsin.store.transaction import reach
+from tocsin.store.store import reach
 
 revision = "0001"
 down_revision = None

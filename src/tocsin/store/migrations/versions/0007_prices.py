@@ -24,3 +24,9 @@ def upgrade() -> None:
         "UPDATE accounts SET subscription_bytes = coalesce((SELECT sum(price) FROM leases "
         "WHERE leases.owner = accounts.number AND (deleted_seq IS NULL OR deleted_by = 'paused')), 0)"
     )
+
+
+def downgrade() -> None:
+    """Forget the prices."""
+    op.drop_column("accounts", "subscription_bytes")
+    op.drop_column("leases", "price")

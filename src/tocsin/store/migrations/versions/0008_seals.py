@@ -31,6 +31,12 @@ def upgrade() -> None:
     _checksums(op.get_bind())
 
 
+def downgrade() -> None:
+    """Forget the seals and the checksums: an upgrade computes these anew, and seals what comes then."""
+    op.drop_column("subscriptions", "checksum")
+    op.drop_table("seals")
+
+
 def _checksums(connection: sa.Connection) -> None:
     after = -1
     table = sa.table("subscriptions", *map(sa.column, ("id", "owner", "text", "tree", "schema_version", "ticket_hash")))
