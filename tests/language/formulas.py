@@ -5,7 +5,7 @@ from __future__ import annotations
 import random as stdlib_random
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -20,7 +20,6 @@ from tocsin.language.formula import (
     TIME,
     Function,
     Scope,
-    functions_by_name,
     one_value,
 )
 from tocsin.language.semantics import Row
@@ -81,7 +80,7 @@ FUNCTIONS = {
 SCOPE = Scope(
     {name: replace(one_value(name, domain), multiple=name == "tags") for name, domain in NAMES.items()},
     {"x": INT, "y": FLOAT},
-    functions_by_name(FUNCTIONS),
+    lambda name, _first: FUNCTIONS.get(name),
     {"alias": "i"},
 )
 _VALUES: dict[str, list[Any]] = {
@@ -137,6 +136,12 @@ def _number(random: Random, depth: int) -> Expression:
             branches = [(_simple(random, depth - 1), _number(random, depth - 1)) for _ in range(random.randint(1, 2))]
             return Case(tuple(branches), _number(random, depth - 1) if random.random() < 0.7 else None)
         case "call":
+            if random.random() < 0.3:
+                part = random.choice(["year", "quarter", "month", "week", "day", "weekday", "hour", "minute", "second"])
+                return Call(part, (_time(random, depth - 1), *_zone(random)))
+            if random.random() < 0.3:
+                bits = random.choice(["bit_and", "bit_or", "bit_xor", "shift_left", "shift_right"])
+                return Call(bits, (_number(random, depth - 1), _number(random, depth - 1)))
             if random.random() < 0.5:
                 return Call("half", (AttributeValue(random.choice("ij")),))
             return Call("ratio", (_number(random, depth - 1), _number(random, depth - 1)))
@@ -155,6 +160,53 @@ def _text(random: Random, depth: int) -> Expression:
             return Call("initial", (_text(random, depth - 1),))
         case _:
             return Case(((_simple(random, depth - 1), _text(random, depth - 1)),), _text(random, depth - 1))
+
+
+DURATIONS = [
+    timedelta(0),
+    timedelta(hours=2),
+    timedelta(microseconds=-1),
+    timedelta(days=900_000),
+    timedelta(days=-400),
+]
+ZONES = ["UTC", "Europe/Berlin", "Asia/Kathmandu", "America/St_Johns", "Pacific/Apia"]
+
+
+def _time(random: Random, depth: int) -> Expression:
+    """Return an expression of times."""
+    shape = random.choice(["name", "name", "constant", *(["+", "-", "day"] if depth else [])])
+    match shape:
+        case "name":
+            return AttributeValue("w")
+        case "constant":
+            return Constant(random.choice(TIMES))
+        case "day":
+            return Call("start_of_day", (_time(random, depth - 1), *_zone(random)))
+        case op:
+            left = _time(random, depth - 1)  # constants alone may leave the calendar
+            return Arithmetic(
+                op, AttributeValue("w") if isinstance(left, Constant) else left, _duration(random, depth - 1)
+            )
+
+
+def _zone(random: Random) -> tuple[Expression, ...]:
+    return (Constant(random.choice(ZONES)),) if random.random() < 0.7 else ()
+
+
+def _duration(random: Random, depth: int) -> Expression:
+    """Return an expression of lengths of time."""
+    shape = random.choice(["constant", "constant", *(["between", "+", "*", "-"] if depth else [])])
+    match shape:
+        case "constant":
+            return Constant(random.choice(DURATIONS))
+        case "between":
+            return Arithmetic("-", _time(random, depth - 1), _time(random, depth - 1))
+        case "*":
+            return Arithmetic("*", _duration(random, depth - 1), AttributeValue(random.choice("ij")))
+        case "-":
+            return Negative(_duration(random, depth - 1))
+        case _:
+            return Arithmetic("+", _duration(random, depth - 1), _duration(random, depth - 1))
 
 
 def _simple(random: Random, depth: int) -> Node:
@@ -185,6 +237,9 @@ def _comparison(random: Random, depth: int) -> Node:
         return Comparison(_number(random, depth), op, _number(random, depth))
     if which < 0.8:
         return Comparison(_text(random, depth), op, _text(random, depth))
+    if which < 0.9:
+        sides = (_time, _time) if random.random() < 0.6 else (_duration, _duration)
+        return Comparison(sides[0](random, depth), op, sides[1](random, depth))
     pairs = [("size", "fits"), ("kind", "kind"), ("w", "w"), ("t", "size")]
     left, right = random.choice(pairs)
     ordered = left != "t"

@@ -15,10 +15,13 @@ from tocsin.language import attributes as a
 from tocsin.language.bounds import children
 from tocsin.language.syntax import Node, Predicate, Subscription
 from tocsin.language.tokens import RESERVED, UNITS
-from tocsin.schema import EVENT_TYPE, Schema
+from tocsin.schema import EVENT_TYPE, Schema, arrived
 from tocsin.schema.files import loads
 
 DOC = (Path(__file__).parents[2] / "docs" / "language.md").read_text(encoding="utf-8")
+
+
+ARRIVAL = 1_794_736_800_000_000  # 2026-11-15T10:00Z, as the page says
 
 
 def blocks(tag: str) -> list[str]:
@@ -49,7 +52,7 @@ def test_an_example_matches_the_events_marked_plus_and_no_other(example: str) ->
     bound = bind(parse(text), SCHEMA, text=text)
     assert events
     for expected, raw in events:
-        assert evaluate(bound, SCHEMA.admit(raw)) is expected, raw
+        assert evaluate(bound, arrived(SCHEMA.admit(raw), ARRIVAL)) is expected, raw
 
 
 @pytest.mark.parametrize("example", blocks("refused"), ids=lambda example: example.split("\n")[0])

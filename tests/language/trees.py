@@ -245,7 +245,7 @@ def expressions(draw: st.DrawFn, depth: int = 3) -> Expression:
     compounds = ["arithmetic", "arithmetic", "negative", "call", "case"] if depth else []
     match draw(st.sampled_from(["constant", "attribute", "variable", *compounds])):
         case "constant":
-            return Constant(draw(literals()))
+            return Constant(draw(literals() | st.timedeltas()))
         case "attribute":
             return AttributeValue(draw(names()))
         case "variable":

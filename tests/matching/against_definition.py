@@ -14,6 +14,8 @@ from itertools import islice, product
 from pathlib import Path
 from random import Random
 
+import numpy as np
+
 from tests.strategies.arrow_columns import as_arrow_has_them
 from tests.strategies.mixed import OFFERS, MixedWorld
 from tests.strategies.worlds import raw_pool
@@ -28,9 +30,10 @@ from tocsin.language.semantics import DIVIDED_BY_ZERO, TOO_LARGE, Verdict, decid
 from tocsin.language.syntax import And, Node, Not, OperatorCall, Or, leaves
 from tocsin.matching.engine import Failure, Inquiry, Match
 from tocsin.matching.matcher import Matcher
-from tocsin.schema import EVENT_TYPE, Event
+from tocsin.schema import EVENT_TYPE, NOW, Event, arrived
 
 Id = str | int
+ARRIVALS = [1_763_200_800_000_000 + hours * 3_600_000_000 for hours in (0, 1, 11, 23, 24, 8_760, -400_000)]
 identity = id  # of an event
 
 
@@ -48,9 +51,12 @@ class Live:
         self.texts = random.choice([0.0, 0.5, 1.0])  # share of ids that are texts
         self.subscriptions: dict[Id, BoundSubscription] = {}  # all that ever were
         self.live: set[Id] = set()
-        self.events: list[Event] = [self._event() for _ in range(events)]
-        plain = [event for event in self.events if type(event) is Event][:arrow_events]
-        self.arrow_events, self.columns = as_arrow_has_them(random, self.world.schema, plain)
+        drawn = [self._event() for _ in range(events)]
+        self.events: list[Event] = [arrived(event, random.choice(ARRIVALS)) for event in drawn]
+        plain = [event for event in drawn if type(event) is Event][:arrow_events]
+        read, self.columns = as_arrow_has_them(random, self.world.schema, plain)
+        self.arrivals = np.array([random.choice(ARRIVALS) for _ in read], np.int64)
+        self.arrow_events = [arrived(event, at) for event, at in zip(read, self.arrivals.tolist(), strict=True)]
         self.pairs = self.compared = self.matches = self.failures = self.bindings = 0
         self._verdicts: dict[tuple[Id, int], Verdict] = {}
         self.add(subscriptions)
@@ -115,7 +121,7 @@ class Live:
         events = self.events[:: max(1, each)]
         found = self._of_batch(matcher, EventObjects(events), events, live, "a batch")
         if found is None and self.arrow_events and each == 1:
-            source = EventColumns(self.columns, self.world.schema)
+            source = EventColumns(self.columns, self.world.schema).arrived(self.arrivals)
             found = self._of_batch(matcher, source, self.arrow_events, live, "a record batch")
         for event in self.events[1::singles] if found is None else ():
             found = found or self._of_event(event, live, *matcher.find(event), "a single event")
@@ -267,7 +273,7 @@ class Live:
             if name.partition(".")[0] in arrays:  # elements and their values belong together
                 continue
             less = Event({other: values for other, values in event.values.items() if other != name})
-            if name != EVENT_TYPE and self.disagrees(bound, less):
+            if name not in (EVENT_TYPE, NOW) and self.disagrees(bound, less):
                 event = less
         return bound, event
 

@@ -130,6 +130,21 @@ def test_what_is_no_table_or_no_event_says_what_to_do() -> None:
     assert list(matcher.match_frame(pd.DataFrame(ROWS), column="id")["id"]) != []
 
 
+def test_rows_that_are_bad_are_named_and_blank_lines_are_none() -> None:
+    matcher = tocsin.Matcher()
+    matcher.subscribe("ann", "price < 3")
+    lines = ['{"price": 1}\n', "\n", '{"price": 2']
+    assert matcher.match_frame(lines[:2]) == [{"price": 1, "subscription": "ann"}]
+    with pytest.raises(EventRejected, match=r"^row 2: not JSON"):
+        matcher.match_frame(lines)
+    with pytest.raises(NotSupported, match=r"a column has values of several types: .*column price"):
+        matcher.match_frame(pd.DataFrame({"price": ["x", 1]}))
+    with pytest.raises(NotSupported, match="of one event: matcher"):
+        matcher.match_frame("events.jsonl")
+    with pytest.raises(NotSupported, match=r"a list is no schema; of sample events: Matcher\(Schema.infer"):
+        tocsin.Matcher([{"price": 1}])  # type: ignore[arg-type]
+
+
 def test_ids_of_both_kinds_are_refused_where_a_column_holds_one() -> None:
     matcher = matcher_of({7: "price < 1300", "minis": "brand = 'mini'"})
     assert {type(one) for one in matcher.match_frame(pd.DataFrame(ROWS))["subscription"]} == {int, str}
@@ -158,3 +173,4 @@ def test_schema_matcher_explanation_and_plan_show_themselves_as_tables() -> None
             assert word in captured.get(), word
     assert "<b>" not in matcher.explain("a", {"brand": "mini", "price": 1})._repr_html_().partition("</p>")[2]
     assert repr(matcher) == "<Matcher of 1 subscriptions to event>"
+    assert repr(matcher.explain("a", {"brand": "mini", "price": 1100})).startswith("does not match\n  ✗ and\n")

@@ -14,7 +14,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -30,6 +30,7 @@ from tocsin.language.syntax import (
     And,
     Arithmetic,
     AttributeValue,
+    Call,
     Case,
     Comparison,
     Constant,
@@ -351,6 +352,8 @@ class _Conditions:
         )
 
     def _comparison(self, given: tuple[str, ...]) -> Comparison:
+        if self.random.random() < 0.12:
+            return self._timed()
         if self.random.random() < 0.7 or not self.alike:
             return Comparison(self.number(2, given), self.random.choice(COMPARISONS), self.number(1, given))
         names = self.alike[self.random.choice(list(self.alike))]
@@ -360,6 +363,23 @@ class _Conditions:
         if self.random.random() < 0.2:
             return Comparison(AttributeValue(left), op, Constant(_constant(self.random, kinds[0])))
         return Comparison(AttributeValue(left), op, AttributeValue(right))
+
+    def _timed(self) -> Comparison:
+        """Return a comparison about times, some of them with the event's arrival."""
+        op = self.random.choice(COMPARISONS)
+        if self.random.random() < 0.3:
+            part = Call(self.random.choice(("hour", "weekday")), (self._time(), Constant("Europe/Berlin")))
+            return Comparison(part, op, Constant(self.random.randrange(13)))
+        return Comparison(self._time(), op, self._time())
+
+    def _time(self) -> Expression:
+        names = self.single.get("time", [])
+        now = self.random.choice((Call("now", ()), Call("today", ()), Call("today", (Constant("Asia/Tokyo"),))))
+        found = AttributeValue(self.random.choice(names)) if names and self.random.random() < 0.5 else now
+        if self.random.random() < 0.5:
+            return found
+        shift = timedelta(hours=self.random.choice([-30_000, -24, -1, 2, 24, 30_000]))
+        return Arithmetic(self.random.choice("+-"), found, Constant(shift))
 
     # --- formulas -----------------------------------------------------------------------------------------------------
 

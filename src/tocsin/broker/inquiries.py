@@ -49,10 +49,10 @@ from tocsin.matching.engine import Inquiry
 from tocsin.matching.matcher import Matcher
 from tocsin.offers.programs import ProgramMemo, Programs
 from tocsin.offers.scan import OfferBook
-from tocsin.operators.calls import StoredCalls
+from tocsin.operators.operator import StoredCalls
 from tocsin.operators.problem import EventEvaluation
 from tocsin.operators.registry import Registry
-from tocsin.schema import Event, Schema, Value
+from tocsin.schema import Event, Schema, Value, arrived
 from tocsin.schema.readings import joined_values
 from tocsin.store import Store, accounts, events, notifications, schema_history, subscriptions
 from tocsin.store.events import DeadLetter, StoredEvent, StoredOffer, documents_between, read_dead_letters, read_events
@@ -136,7 +136,7 @@ def explain_notification(core: Core, owner: str, seq: int, subscription: int) ->
         raise UnknownNotification(seq, subscription)
     values = told.get((seq, kept.id), events.NOTHING_BESIDE).values
     found, computed = _as_told(core, event.body, None if offer is None else offer.document, values)
-    return replace(_explain_stored(core, kept, found), computed=computed)
+    return replace(_explain_stored(core, kept, arrived(found, event.arrival_us)), computed=computed)
 
 
 def _explain_stored(core: Core, kept: StoredSubscription, event: Event) -> Explanation:
@@ -392,15 +392,18 @@ class EventSample:
         self.through_seq = stored.seq
         self.first_us = stored.arrival_us if self.first_us is None else self.first_us
         self.last_us = stored.arrival_us
-        self.add(None, stored.body, offer)
+        self.add(None, stored.body, offer, stored.arrival_us)
 
-    def add(self, event: Event | None, body: bytes = b"", offer: bytes | None = None) -> None:
+    def add(
+        self, event: Event | None, body: bytes = b"", offer: bytes | None = None, arrival_us: int | None = None
+    ) -> None:
         """Take in an event, given as it is or as the store has it; it is read only if it is chosen."""
         self.seen += 1
         at = len(self.events) if len(self.events) < self.size else self._random.randrange(self.seen)
         if at >= self.size:
             return
         chosen = event if event is not None else admit_stored(self.schema, body, offer, self.offers)
+        chosen = chosen if arrival_us is None else arrived(chosen, arrival_us)
         if at == len(self.events):
             self.events.append(chosen)
         else:

@@ -24,15 +24,15 @@ from sqlalchemy import Connection, select
 from tocsin.broker.admission import admit_stored
 from tocsin.broker.broker import Broker
 from tocsin.broker.expressions import bind_stored
-from tocsin.broker.live_index import LiveFolder, folder_of
+from tocsin.broker.live_folder import LiveFolder, folder_of
 from tocsin.compile.ids import kept_ids
 from tocsin.errors import FileError, StoreDamaged, StoreError, TocsinError
 from tocsin.index.check import check_segment
 from tocsin.language import BoundSubscription
 from tocsin.language.semantics import evaluate
-from tocsin.operators.calls import StoredCalls
+from tocsin.operators.operator import StoredCalls
 from tocsin.operators.registry import Registry
-from tocsin.schema import Schema
+from tocsin.schema import Schema, arrived
 from tocsin.store import Store, schema_history, tables
 from tocsin.store.events import StoredEvent, documents_between, find_events
 from tocsin.store.notifications import all_blocks
@@ -257,7 +257,7 @@ def _compare(
                 found.left_out += 1
                 continue
             try:
-                admitted = admit_stored(schema, event.body)
+                admitted = arrived(admit_stored(schema, event.body), event.arrival_us)
             except (TocsinError, ValueError) as error:
                 found.unreadable.append(f"event {event.seq}: {error}")
                 continue

@@ -53,6 +53,7 @@ from tocsin.language.syntax import (
     And,
     AttributeValue,
     Comparison,
+    Expression,
     Node,
     Not,
     Op,
@@ -64,7 +65,7 @@ from tocsin.language.syntax import (
     leaves,
     names_of,
 )
-from tocsin.schema import EVENT_TYPE, Value, View
+from tocsin.schema import EVENT_TYPE, NOW, Value, View
 
 MAX_CONJUNCTIONS = 64
 MAX_COVER = 1_024  # conjunctions of a weaker condition, by which a larger one is found
@@ -198,7 +199,7 @@ class _Pusher:
                     parts = _join_equalities(parts)
                 pushed = tuple(self.push(part, negated=negated) for part in parts)
                 return _All(pushed) if conjunction else _Some(_united(pushed))
-            case _ if not any(name in self.view.attributes for name in names_of(node)) and not asks_operators(node):
+            case _ if not self._mentions_event(node) and not asks_operators(node):
                 return self._about_oneself(node, negated=negated)
             case Predicate():
                 return self._predicate(node, negated=negated)
@@ -210,6 +211,9 @@ class _Pusher:
                 return self._comparison(node, negated=negated)
             case _:
                 return self.decided(Not(node) if negated else node)
+
+    def _mentions_event(self, tree: Node | Expression) -> bool:
+        return any(name == NOW or name in self.view.attributes for name in names_of(tree))
 
     def _predicate(self, node: Predicate, *, negated: bool) -> _Tree:
         entry = self.view[node.attribute]
@@ -250,7 +254,7 @@ class _Pusher:
     def _comparison(self, node: Comparison, *, negated: bool) -> _Tree:
         """Return `attribute op something of one's own` as the predicate that it is for this subscriber."""
         for side, other, op in ((node.left, node.right, node.op), (node.right, node.left, _TURNED[node.op])):
-            if not isinstance(side, AttributeValue) or any(name in self.view.attributes for name in names_of(other)):
+            if not isinstance(side, AttributeValue) or self._mentions_event(other):
                 continue
             entry = self.view.attributes.get(side.name)
             if entry is None or entry.ever_multiple:

@@ -7,6 +7,7 @@ are never read; columns whose attribute the events lack are absent.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Sequence
 from functools import cached_property
@@ -25,7 +26,8 @@ from tocsin.index.patterns import PatternTexts, StackedPatterns
 from tocsin.index.raw_memory import addresses_of, code_by_tables
 from tocsin.index.word_tokens import WordTokens
 from tocsin.plugins import is_there
-from tocsin.schema import EVENT_TYPE, Domain, Event, NumericDomain, Schema, TextDomain, Value
+from tocsin.schema import EVENT_TYPE, NOW, Domain, Event, NumericDomain, Schema, TextDomain, Value, arrived
+from tocsin.schema.domain import instant
 from tocsin.schema.event import admit_elements, flatten, kept_values
 from tocsin.schema.readings import ANY_ATTRIBUTE, DYNAMIC, ReadableAttributes, ReadableValues, reading_of
 
@@ -122,6 +124,10 @@ class EventSource(ABC):
     def event(self, number: int) -> Event:
         """Return one event."""
 
+    @abstractmethod
+    def arrived(self, arrival: Int64s | None) -> EventSource:
+        """Return the same events with the times of their arrival, in microseconds; by the clock where nobody says."""
+
 
 class EventObjects(EventSource):
     """Admitted events."""
@@ -159,6 +165,10 @@ class EventObjects(EventSource):
     def event(self, number: int) -> Event:
         return self.events[number]
 
+    def arrived(self, arrival: Int64s | None) -> EventObjects:
+        times = [None] * self.size if arrival is None else arrival.tolist()
+        return EventObjects([arrived(event, at) for event, at in zip(self.events, times, strict=True)])
+
 
 class EventColumns(EventSource):
     """A record batch: columns are attributes, nested structs are dotted names.
@@ -169,6 +179,7 @@ class EventColumns(EventSource):
     def __init__(self, batch: pa.RecordBatch, schema: Schema) -> None:
         super().__init__(batch.num_rows)
         self.batch, self.schema = batch, schema
+        self._arrival: Int64s | None = None
         self._read: dict[str, list[tuple[Value, ...] | None]] = {}
 
     def read(self, attribute: str, domain: Domain, derivation: Derivation) -> KeyColumn | None:
@@ -223,6 +234,8 @@ class EventColumns(EventSource):
     def values(self, attribute: str, domain: Domain, events: Int64s) -> list[tuple[Value, ...] | None]:
         from tocsin.index.arrow_keys import values_from_arrow
 
+        if attribute == NOW and self._arrival is not None:
+            return [(instant(at),) for at in self._arrival[events].tolist()]
         array = self._array(attribute)
         if array is None and self._is_read(attribute):
             found = self._readings(attribute)
@@ -292,7 +305,16 @@ class EventColumns(EventSource):
         if types is None and self.schema.default_type is not None:
             types = (self.schema.default_type,)
         bound[EVENT_TYPE] = types or ()
+        if self._arrival is not None:
+            bound[NOW] = (instant(int(self._arrival[number])),)
         return Event(ReadableValues(bound, readable) if isinstance(readable, ReadableAttributes) else bound)
+
+    def arrived(self, arrival: Int64s | None) -> EventColumns:
+        if arrival is None and self._arrival is not None:
+            return self
+        found = EventColumns(self.batch, self.schema)
+        found._arrival = np.full(self.size, time.time_ns() // 1_000) if arrival is None else arrival
+        return found
 
 
 class EventRows(Sequence[Event]):

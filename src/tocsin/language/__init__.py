@@ -9,7 +9,7 @@ formulas   formula.py (scopes, functions), formula_vector.py: computed for colum
 """
 
 from tocsin.language.bind import BoundSubscription, bind
-from tocsin.language.builder import Condition, at_least, attributes, operator, subscription, variable, word
+from tocsin.language.builder import Condition, at_least, attributes, function, operator, subscription, variable, word
 from tocsin.language.documents import (
     expression_from_json,
     expression_to_json,
@@ -50,6 +50,7 @@ __all__ = [
     "expression_to_json",
     "from_bulk",
     "from_json",
+    "function",
     "node_from_json",
     "node_to_json",
     "operator",

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TypeVar
 
@@ -20,7 +20,9 @@ from tocsin.errors import BadValue, BindError, LanguageError, Span, UnknownEvent
 from tocsin.language import syntax
 from tocsin.language.bounds import ANY_ATTRIBUTE, check_name, check_size
 from tocsin.language.formula import (
+    DURATION,
     NO_OPERATORS,
+    TIME,
     ConditionFormula,
     Function,
     Operators,
@@ -39,13 +41,14 @@ from tocsin.language.formula import (
     plain_number,
     said,
 )
+from tocsin.language.functions import FUNCTIONS, NAMES, ZONE, zone_of
 from tocsin.language.literals import check_literal, fold
 from tocsin.language.operands import canonical_operand, check_offered
 from tocsin.language.parse import parse, parse_condition, parse_expression
 from tocsin.language.render import render
 from tocsin.language.sides import check_variables, properties_of, sides_of
 from tocsin.language.syntax import Comparison, Expression, Node, Op, OperatorCall, Predicate, Subscription
-from tocsin.schema import Domain, Schema, Value, View, ViewAttribute
+from tocsin.schema import NOW, Domain, Schema, Value, View, ViewAttribute
 
 _EQUALITY = frozenset({Op.EQ, Op.NE})
 _LISTS = frozenset({Op.IN, Op.BETWEEN, Op.CONTAINS_ANY, Op.CONTAINS_ALL})
@@ -97,7 +100,7 @@ def _bound(tree: Subscription, schema: Schema, operators: Operators) -> BoundSub
                 str(UnknownEventType(name, schema.event_types)), span=spans[at] if at < len(spans) else None
             )
     sides = sides_of(schema, types)
-    binding = _Binding(replace(sides.subscription_scope, operators=operators))
+    binding = _Binding(replace(sides.subscription_scope, operators=operators, has_arrival=True))
     binding.texts = [name for name, entry in sides.view.attributes.items() if entry.domain.kind == "text"]
     where = binding.condition(tree.where)
     given = properties_of(tree, sides)
@@ -133,6 +136,15 @@ def _shown_in(text: str | None) -> Iterator[None]:
         if text is not None and error.span is not None and not error.text:
             error.text = text
         raise
+
+
+@contextmanager
+def _shown_at(span: Span | None) -> Iterator[None]:
+    """Let an error of the block be of this place."""
+    try:
+        yield
+    except BindError as error:
+        raise BindError(error.message, span=span) from None
 
 
 class _Binding:
@@ -253,7 +265,7 @@ class _Binding:
         return self._read_as(left, kind), self._read_as(right, kind)
 
     def _is_dynamic(self, tree: Expression) -> bool:
-        if not isinstance(tree, syntax.AttributeValue) or not self._knows(tree.name):
+        if not isinstance(tree, syntax.AttributeValue) or tree.name == NOW or not self._knows(tree.name):
             return False
         return self._attribute(tree.name, tree.span).domain.kind == "dynamic"
 
@@ -320,6 +332,8 @@ class _Binding:
         if constant is not None:
             return constant
         match tree:
+            case syntax.AttributeValue(name) if name == NOW:
+                return self._arrival(tree.span)
             case syntax.AttributeValue(name):
                 attribute = self._attribute(name, tree.span)
                 if attribute.domain.kind == "object":
@@ -335,19 +349,31 @@ class _Binding:
             case syntax.Variable():
                 return self._variable(tree)
             case syntax.Negative(part):
-                bound = self._number(part, "-")
+                bound = self.value(self._read_as(part, "number"))
+                if domain_of(bound) == DURATION:
+                    return replace(tree, part=bound, domain=DURATION)
+                self._check_number(part, bound, "-")
                 return replace(tree, part=bound, domain=plain_number(domain_of(bound)))
             case syntax.Arithmetic(op, left, right):
                 self._check_hyphen(tree)
-                first, second = self._number(left, op), self._number(right, op)
+                first, second = self._computed_with(left, right)
                 domain = arithmetic_domain(op, domain_of(first), domain_of(second))
+                if domain is None:
+                    for side, bound in ((left, first), (right, second)):
+                        self._check_number(side, bound, op)
+                    raise AssertionError(f"numbers that cannot be computed with: {render(tree)}")
                 return replace(tree, left=first, right=second, domain=domain)
             case syntax.Case():
                 return self._case(tree)
+            case syntax.Call("now", ()):
+                return self._arrival(tree.span)
+            case syntax.Call("today", zone):
+                return self.value(replace(tree, name="start_of_day", arguments=(syntax.AttributeValue(NOW), *zone)))
             case syntax.Call():
                 function = self._function(tree)
                 if function is None:
-                    raise BindError(f"there is no function {self._called(tree)} here", span=tree.span)
+                    hint = did_you_mean(nearest(tree.name, NAMES | {"now", "today"}))
+                    raise BindError(f"there is no function {self._called(tree)} here{hint}", span=tree.span)
                 return replace(
                     tree, arguments=self._arguments(tree, function), function=function, domain=function.returns
                 )
@@ -369,7 +395,8 @@ class _Binding:
             raise BindError(f"{render(tree)} has no value: {error.message}", span=_place(tree)) from None
         if value is None:
             return None
-        return syntax.Constant(check_literal(value), _place(tree), domain_of_literal(value))
+        checked = value if isinstance(value, timedelta) else check_literal(value)
+        return syntax.Constant(checked, _place(tree), domain_of_literal(checked))
 
     def _variable(self, variable: syntax.Variable) -> syntax.Variable:
         if self.scope.variables is None and self.scope.operators is None:
@@ -384,12 +411,30 @@ class _Binding:
             raise BindError(message, span=variable.span)
         return replace(variable, domain=self.variables[variable.name])
 
-    def _number(self, tree: Expression, op: str) -> Expression:
-        bound = self.value(self._read_as(tree, "number"))
+    def _arrival(self, span: Span | None) -> Expression:
+        if not (self.scope.has_arrival or self.scope.trusted):
+            raise BindError(
+                "there is no now() here: it is when an event arrived, and stands in subscriptions", span=span
+            )
+        return syntax.AttributeValue(NOW, span, TIME)
+
+    def _computed_with(self, left: Expression, right: Expression) -> tuple[Expression, Expression]:
+        """Return the sides of a sum or product; attributes without a type beside a time or a duration are times."""
+        sides = [None if self._is_dynamic(side) else self.value(side) for side in (left, right)]
+        kinds = {domain_of(side).kind for side in sides if side is not None}
+        read = "time" if kinds & {"time", "duration"} else "number"
+        first, second = (
+            self.value(self._read_as(side, read)) if bound is None else bound
+            for side, bound in zip((left, right), sides, strict=True)
+        )
+        return first, second
+
+    def _check_number(self, tree: Expression, bound: Expression, op: str) -> None:
         if not is_numeric(domain_of(bound)):
             message = f"{render(tree)} is {said(domain_of(bound))}, and `{op}` takes numbers"
+            if domain_of(bound).kind in ("time", "duration"):
+                message += "; a time takes a duration: + 2 hours, and the difference of two times is one"
             raise BindError(message, span=_place(tree))
-        return bound
 
     def _case(self, tree: syntax.Case) -> syntax.Case:
         branches = tuple((self._when(when), self.value(then)) for when, then in tree.branches)
@@ -438,7 +483,12 @@ class _Binding:
 
     def _function(self, call: syntax.Call | OperatorCall) -> Function | None:
         first = call.arguments[0].value if call.arguments and isinstance(call.arguments[0], syntax.Constant) else None
-        return self.scope.resolve(call.name, first)
+        found = self.scope.resolve(call.name, first)
+        if found is not None or not isinstance(call, syntax.Call) or call.name not in NAMES:
+            return found
+        taken = [count for name, count in FUNCTIONS if name == call.name]
+        count = len(call.arguments)
+        return FUNCTIONS[call.name, count if count in taken else taken[0]]  # one of the wrong number is told so
 
     @staticmethod
     def _called(call: syntax.Call) -> str:
@@ -460,6 +510,11 @@ class _Binding:
         fits = kind_of(found) == kind_of(parameter)
         if fits and is_numeric(parameter):
             fits = numeric_type(parameter) != "int" or numeric_type(found) == "int"
+        if parameter is ZONE:
+            if not isinstance(bound, syntax.Constant) or not isinstance(bound.value, str):
+                raise BindError(f"the time zone of {call.name} is a text such as 'Europe/Berlin'", span=_place(written))
+            with _shown_at(_place(written)):
+                zone_of(bound.value)
         if not fits:
             message = f"{call.name} takes {said(parameter)} here; {render(written)} is {said(found)}"
             raise BindError(message, span=_place(written) or call.span)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from tocsin.errors import ParseError
@@ -148,27 +149,32 @@ class Attribute:
     def _is(self, op: Op, operand: Operand) -> Condition:
         return Condition(Predicate(self._name, op, operand))
 
+    def _compared(self, op: Op, value: object) -> Condition:
+        if isinstance(value, Formula):
+            return Condition(syntax.Comparison(syntax.AttributeValue(self._name), op, value.expression))
+        return self._is(op, _literal(value))
+
     def read_as(self, kind: Reading) -> Attribute:
         """Return the attribute as a number, a text, a time or a truth value, where the schema does not say what it is."""
         return Attribute(f"{self._name} as {kind}")
 
     def __eq__(self, value: Any) -> Condition:  # type: ignore[override]
-        return self._is(Op.EQ, _literal(value))
+        return self._compared(Op.EQ, value)
 
     def __ne__(self, value: Any) -> Condition:  # type: ignore[override]
-        return self._is(Op.NE, _literal(value))
+        return self._compared(Op.NE, value)
 
-    def __lt__(self, value: Literal) -> Condition:
-        return self._is(Op.LT, _literal(value))
+    def __lt__(self, value: Literal | Formula) -> Condition:
+        return self._compared(Op.LT, value)
 
-    def __le__(self, value: Literal) -> Condition:
-        return self._is(Op.LE, _literal(value))
+    def __le__(self, value: Literal | Formula) -> Condition:
+        return self._compared(Op.LE, value)
 
-    def __gt__(self, value: Literal) -> Condition:
-        return self._is(Op.GT, _literal(value))
+    def __gt__(self, value: Literal | Formula) -> Condition:
+        return self._compared(Op.GT, value)
 
-    def __ge__(self, value: Literal) -> Condition:
-        return self._is(Op.GE, _literal(value))
+    def __ge__(self, value: Literal | Formula) -> Condition:
+        return self._compared(Op.GE, value)
 
     def in_(self, *values: Literal | Iterable[Literal]) -> Condition:
         """Return whether it is one of these, given one by one or in a list; points in a list."""
@@ -349,16 +355,16 @@ class Formula:
     def __ge__(self, other: Formula | Literal) -> Condition:
         return self._compared(Op.GE, other)
 
-    def __add__(self, other: Formula | Literal) -> Formula:
+    def __add__(self, other: Formula | Literal | timedelta) -> Formula:
         return _arithmetic("+", self, other)
 
-    def __radd__(self, other: Literal) -> Formula:
+    def __radd__(self, other: Literal | timedelta) -> Formula:
         return _arithmetic("+", other, self)
 
-    def __sub__(self, other: Formula | Literal) -> Formula:
+    def __sub__(self, other: Formula | Literal | timedelta) -> Formula:
         return _arithmetic("-", self, other)
 
-    def __rsub__(self, other: Literal) -> Formula:
+    def __rsub__(self, other: Literal | timedelta) -> Formula:
         return _arithmetic("-", other, self)
 
     def __mul__(self, other: Formula | Literal) -> Formula:
@@ -388,7 +394,16 @@ def _arithmetic(op: str, left: object, right: object) -> Formula:
 
 
 def _expression(value: object) -> syntax.Expression:
-    return value.expression if isinstance(value, Formula) else syntax.Constant(_literal(value))
+    if isinstance(value, Formula):
+        return value.expression
+    if isinstance(value, Attribute):
+        return syntax.AttributeValue(value._name)
+    return syntax.Constant(value if isinstance(value, timedelta) else _literal(value))
+
+
+def function(name: str, *arguments: Formula | Attribute | Literal) -> Formula:
+    """Return what a function gives for these arguments, such as "hour", a.closes, "Europe/Berlin"."""
+    return Formula(syntax.Call(check_name(name), tuple(map(_expression, arguments))))
 
 
 def variable(name: str) -> Formula:

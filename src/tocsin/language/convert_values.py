@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     Branch: TypeAlias = lark.Tree[lark.Token]
 
 _CONSTANTS = frozenset(
-    ("text", "number", "time", "true", "false", "duration", "point", "arithmetic", "negative", "positive", "group")
+    ("text", "number", "time", "true", "false", "duration", "interval", "point")
+    + ("arithmetic", "negative", "positive", "group")
 )
 
 
@@ -59,10 +60,6 @@ def ungrouped(tree: Branch) -> Branch:
 def is_constant(tree: Branch) -> bool:
     """Return whether the tree is an expression of constants."""
     return all(rule in _CONSTANTS for rule in _rules(tree))
-
-
-def _has_duration(tree: Branch) -> bool:
-    return "duration" in _rules(tree)
 
 
 def _rules(tree: Branch) -> Iterator[str]:
@@ -86,9 +83,8 @@ def is_quoted_name(tree: Branch) -> bool:
 class ValueConverter(ABC):
     """Reads the values of one text."""
 
-    def __init__(self, text: str, found: list[tokens.Token]) -> None:
+    def __init__(self, text: str) -> None:
         self.text = text
-        self._has_units = any(token.type == "UNIT" for token in found)
         self._nodes = 0
 
     @abstractmethod
@@ -165,6 +161,11 @@ class ValueConverter(ABC):
         with self.at(tree):
             return literals.literal(self._constant(ungrouped(tree), depth))
 
+    def constant(self, tree: Branch, depth: int) -> Constant:
+        """Return a constant of a formula, which may be a duration."""
+        with self.at(tree):
+            return Constant(literals.constant(self._constant(ungrouped(tree), depth)), span=span_of(tree))
+
     def coordinate(self, tree: Branch, depth: int) -> float:
         with self.at(tree):
             return check_coordinate(self.literal(tree, depth))
@@ -185,6 +186,9 @@ class ValueConverter(ABC):
             case "duration":
                 amount, unit = self.leaves(tree)
                 return self._duration(tree, amount, unit)
+            case "interval":
+                with self.at(tree):
+                    return literals.read_interval(str(self.leaves(tree)[0]))
             case "point":
                 latitude, longitude = (self.coordinate(part, depth + 1) for part in self.branches(tree))
                 return latitude, longitude
@@ -229,8 +233,8 @@ class ValueConverter(ABC):
                 return AttributeValue(self.name(self.leaves(tree)[0]), span=span_of(tree))
             case "variable":
                 return Variable(self.name(self.leaves(tree)[0]), span=span_of(tree))
-            case "text" | "number" | "time" | "true" | "false" | "point" | "duration":
-                return Constant(self.literal(tree, depth), span=span_of(tree))
+            case "text" | "number" | "time" | "true" | "false" | "point" | "duration" | "interval":
+                return self.constant(tree, depth)
             case "positive":
                 return self.value(self.branches(tree)[0], depth)
             case "negative":
@@ -249,13 +253,11 @@ class ValueConverter(ABC):
 
     def _negative(self, tree: Branch, depth: int) -> Expression:
         part = self.branches(tree)[0]
-        if part.data == "number":  # a minus right before digits belongs to the number
-            return Constant(self.literal(tree, depth), span=span_of(tree))
+        if part.data in ("number", "duration"):  # a minus right before digits belongs to the number
+            return self.constant(tree, depth)
         return Negative(self.value(part, depth + 1))
 
     def _arithmetic(self, tree: Branch, depth: int) -> Expression:
-        if self._has_units and is_constant(tree) and _has_duration(tree):
-            return Constant(self.literal(tree, depth), span=span_of(tree))
         left, right = (self.value(part, depth + 1) for part in self.branches(tree))
         return Arithmetic(str(self.leaves(tree)[0]), left, right)
 

@@ -25,7 +25,8 @@ The JSON tree: a subscription as JSON values, for programs that write subscripti
     pattern      "boolean"   {"near": ["boolean", [1, 5], "proximity"]}   {"and": [...]}   {"or": [...]}   {"not": ...}
     value        number, text, true, false, {"decimal": "0.1"}, {"time": "2026-11-15T10:00:00Z"}, {"point": [40.8, -73.9]}
     expression   a value, {"attribute": "price"}, {"variable": "y"}, {"+": [e, e]} (also - * / %), {"negative": e},
-                 {"case": [{"when": condition, "then": e}], "else": e}, {"call": "name", "arguments": [e]}
+                 {"case": [{"when": condition, "then": e}], "else": e}, {"call": "name", "arguments": [e]},
+                 {"duration": "2 days"}
 
 Reading is strict, and errors name the path of what is wrong: where.and[1]. Writing is here; reading in json_reader.py.
 """
@@ -34,7 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -46,7 +47,7 @@ from tocsin.language.bind import BoundSubscription, bind
 from tocsin.language.bounds import check_size
 from tocsin.language.formula import NO_OPERATORS, Operators
 from tocsin.language.json_reader import JsonReader, expression_from_json, from_json, node_from_json, wrong
-from tocsin.language.literals import check_literal
+from tocsin.language.literals import check_literal, render_constant
 from tocsin.language.parse import parse
 from tocsin.language.syntax import (
     ALWAYS,
@@ -175,8 +176,10 @@ def _pattern(pattern: WordPattern) -> Any:
 
 def _expression(tree: Expression) -> Any:
     match tree:
+        case syntax.Constant(timedelta() as duration):
+            return {"duration": render_constant(duration)}
         case syntax.Constant(value):
-            return literal_to_json(value)
+            return literal_to_json(value)  # type: ignore[arg-type]
         case syntax.AttributeValue(name):
             return {"attribute": name}
         case syntax.Variable(name):

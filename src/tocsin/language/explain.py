@@ -34,7 +34,7 @@ from tocsin.language.syntax import (
     ScopeCondition,
     names_of,
 )
-from tocsin.schema import EVENT_TYPE, Domain, Element, Event, Value, ViewAttribute
+from tocsin.schema import EVENT_TYPE, Domain, Element, Event, Value, ViewAttribute, arrived
 from tocsin.schema.shown import Shown, ShownTable
 
 HIDDEN_RULE = "a rule of the offer"
@@ -107,7 +107,7 @@ class ExplainedNode:
         return found if self.side is None else {**found, "side": self.side}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation(Shown):
     """The answer for one pair, with its reasons.
 
@@ -170,6 +170,9 @@ class Explanation(Shown):
             lines += [f"  {_wish(outcome)}" for outcome in self.changes]
         return "\n".join(lines)
 
+    def __repr__(self) -> str:
+        return str(self)  # it is asked for to be read, at a prompt as well
+
 
 def explain(
     subscription: BoundSubscription,
@@ -182,7 +185,7 @@ def explain(
 
     What the rules of an offer say is its publisher's: without `reveal_rules` only whether they held is told.
     """
-    asked = _Remembered(operators)
+    asked, event = _Remembered(operators), arrived(event)
     verdict = decide(subscription, event, asked)
     situation = situation_of(subscription, event, asked)
     types = (

@@ -9,6 +9,7 @@ formula means for one row of values; formula_vector.py computes it for many rows
 
 Types of formulas: which domain a computed value has, and what may be compared with what.
 
+times      a time and a duration give a time, two times the duration between them; durations are added, subtracted, compared
 numbers    int with int gives int, but `/` always gives float; with a float, float; a decimal with an int, decimal
 case       the branches agree: all numbers (the widest type), all texts, or all of one kind
 compare    numbers with numbers; texts with texts, in order only within one domain; otherwise like with like
@@ -18,12 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from tocsin.errors import BindError
-from tocsin.language.syntax import Expression, Literal, Node, OperatorCall
+from tocsin.language import syntax
+from tocsin.language.syntax import Expression, Node, OperatorCall
 from tocsin.schema import (
     BooleanDomain,
     Domain,
@@ -50,6 +52,16 @@ TEXT = TextDomain(name="text")
 BOOLEAN = BooleanDomain(name="boolean")
 TIME = TimeDomain(name="time")
 POINT = PointDomain(name="point")
+
+
+class DurationDomain(NumericDomain, frozen=True, kw_only=True, tag="duration"):
+    """Lengths of time, in microseconds; no attribute has one."""
+
+    name: str = "duration"
+    type: Literal["int", "float", "decimal"] = "int"
+
+
+DURATION = DurationDomain()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +91,6 @@ Resolver = Callable[[str, object], Function | None]
 def no_functions(_name: str, _first: object) -> None:
     """Resolve nothing."""
     return
-
-
-def functions_by_name(functions: Mapping[str, Function]) -> Resolver:
-    """Return the resolver for functions that are called by their own names."""
-    return lambda name, _first: functions.get(name)
 
 
 # --- operators --------------------------------------------------------------------------------------------------------
@@ -145,6 +152,7 @@ class Scope:
     operators: Operators | None = None  # None where calls of operators make no sense
     unknown: Callable[[str], str] | None = None
     trusted: bool = False
+    has_arrival: bool = False  # whether there is a `now()`: in subscriptions
     arrays: tuple[str, ...] = ()  # of whose elements it speaks, the innermost first
 
     @classmethod
@@ -185,7 +193,7 @@ def domain_of(bound: Expression) -> Domain:
 
 
 def is_numeric(domain: Domain) -> bool:
-    return isinstance(domain, NumericDomain)
+    return isinstance(domain, NumericDomain) and not isinstance(domain, DurationDomain)
 
 
 def is_text_like(domain: Domain) -> bool:
@@ -204,11 +212,23 @@ def numeric_type(domain: Domain) -> str:
 
 _WIDTH = {"int": 0, "decimal": 1, "float": 2}
 _UNORDERED_TEXT = TextDomain(name="text", operators=frozenset({"=", "!="}))
-_SAID = {"text": "text", "boolean": "true or false", "time": "a time", "point": "a point", "object": "an object",
-         "dynamic": "of no declared type"}  # fmt: skip
+_SAID = {
+    "text": "text", "boolean": "true or false", "time": "a time", "point": "a point", "object": "an object",
+    "duration": "a duration", "dynamic": "of no declared type",
+}  # fmt: skip
 
 
-def domain_of_literal(value: Literal) -> Domain:
+_TIMES: Mapping[tuple[str, str, str], Domain] = {
+    ("time", "+", "duration"): TIME,
+    ("duration", "+", "time"): TIME,
+    ("time", "-", "duration"): TIME,
+    ("time", "-", "time"): DURATION,
+    ("duration", "+", "duration"): DURATION,
+    ("duration", "-", "duration"): DURATION,
+}
+
+
+def domain_of_literal(value: syntax.Literal | timedelta) -> Domain:
     """Return the domain of a constant by itself."""
     match value:
         case bool():
@@ -223,6 +243,8 @@ def domain_of_literal(value: Literal) -> Domain:
             return TEXT
         case datetime():
             return TIME
+        case timedelta():
+            return DURATION
         case _:
             return POINT
 
@@ -232,8 +254,14 @@ def plain_number(domain: Domain) -> Domain:
     return {"int": INT, "float": FLOAT, "decimal": DECIMAL}[numeric_type(domain)]
 
 
-def arithmetic_domain(op: str, left: Domain, right: Domain) -> Domain:
-    """Return the domain of left op right."""
+def arithmetic_domain(op: str, left: Domain, right: Domain) -> Domain | None:
+    """Return the domain of left op right; None where there is no such thing."""
+    if not (is_numeric(left) and is_numeric(right)):
+        kinds = (left.kind, op, right.kind)
+        if kinds in _TIMES:
+            return _TIMES[kinds]
+        whole = is_numeric(right) and numeric_type(right) == "int"
+        return DURATION if left == DURATION and op == "*" and whole else None
     wider = max(plain_number(left), plain_number(right), key=lambda domain: _WIDTH[numeric_type(domain)])
     return FLOAT if op == "/" and wider == INT else wider
 
@@ -267,7 +295,7 @@ def is_ordered(domain: Domain) -> bool:
     if isinstance(domain, EnumeratedDomain):
         return domain.order != "none"
     return isinstance(domain, HierarchicalDomain) or (
-        domain.kind in ("numeric", "text", "time") and "<" in domain.offered
+        domain.kind in ("numeric", "text", "time", "duration") and "<" in domain.offered
     )
 
 

@@ -141,7 +141,7 @@ def _plain(domain: Domain, listed: Sequence[Any]) -> npt.NDArray[Any] | None:
     """Return the values as an array of numbers; None where numbers cannot hold them."""
     if domain.kind == "time":
         return np.fromiter((0 if v is None else microseconds(v) for v in listed), np.int64, len(listed))
-    if not is_numeric(domain) or numeric_type(domain) == "decimal":
+    if domain.kind != "duration" and (not is_numeric(domain) or numeric_type(domain) == "decimal"):
         return None
     if numeric_type(domain) == "int":
         if all(value is None or _SMALLEST <= value <= _LARGEST for value in listed):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -61,9 +62,11 @@ from tocsin.language.syntax import (
     names_of,
 )
 from tocsin.schema import Domain
+from tocsin.schema.domain import microseconds
 
 Failed = npt.NDArray[np.int32] | None
 _NO_ROW: Row = {}
+_FIRST_TIME, _LAST_TIME = (microseconds(end.replace(tzinfo=UTC)) for end in (datetime.min, datetime.max))  # noqa: DTZ901
 _FITS_INT64 = 2.0**62  # an estimate of a product below this cannot have overflowed
 
 
@@ -233,6 +236,11 @@ class _Evaluation:
         else:
             with np.errstate(all="ignore"):
                 values = _floats(op, a.astype(np.float64), b.astype(np.float64)) + 0.0
+        if domain.kind == "time":
+            beyond = usable & ~self.unsure & ((values < _FIRST_TIME) | (values > _LAST_TIME))
+            if beyond.any():
+                failed = _marked(failed, beyond, self.reason(TOO_LARGE), self.size)
+            values = np.clip(values, _FIRST_TIME, _LAST_TIME)  # those that are left to the definition, too
         if values.dtype == np.float64:
             infinite = usable & ~np.isfinite(values)
             if infinite.any():

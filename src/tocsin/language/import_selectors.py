@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Literal as Typed
 from typing import NamedTuple
 
@@ -219,7 +220,7 @@ class _Selector:
         if isinstance(right, Constant):
             if self._dialect == "jms" and op not in (Op.EQ, Op.NE) and isinstance(right.value, str | bool):
                 raise ParseError("texts and truth values are compared by = and <> only")
-            if isinstance(left, AttributeValue):
+            if isinstance(left, AttributeValue) and not isinstance(right.value, timedelta):
                 return Predicate(left.name, op, right.value)
         return Comparison(left, op, right)
 

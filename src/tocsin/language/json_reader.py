@@ -21,7 +21,7 @@ from tocsin.language.bounds import (
     too_deep,
     too_many,
 )
-from tocsin.language.literals import check_coordinate, check_literal, read_decimal
+from tocsin.language.literals import check_coordinate, check_literal, constant, read_decimal, read_interval
 from tocsin.language.syntax import (
     ALWAYS,
     NEVER,
@@ -325,6 +325,9 @@ class JsonReader:
     def expression(self, tree: Any, path: str, depth: int = 1) -> Expression:
         """Return the value expression at a path."""
         self._enter(depth)
+        if isinstance(tree, Mapping) and tree.keys() == {"duration"} and isinstance(tree["duration"], str):
+            duration = self._placed(path, read_interval, f"interval '{tree['duration']}'")
+            return syntax.Constant(self._placed(path, constant, duration))
         if not isinstance(tree, Mapping) or tree.keys() & {"decimal", "time", "point"}:
             return syntax.Constant(self.literal(tree, path))
         if "case" in tree:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import decimal
 import math
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -128,6 +129,17 @@ def read_decimal(digits: str) -> Decimal:
     return decimal
 
 
+def read_interval(token: str) -> Duration:
+    """Return the length of time that `interval '1 day 2 hours'` is."""
+    written = token[token.index("'") + 1 : -1]
+    parts = _INTERVAL.findall(written)
+    if not parts or _INTERVAL.sub("", written).strip() or any(unit.lower() not in _INTERVAL_UNITS for _, unit in parts):
+        listed = ", ".join(MICROSECONDS)
+        raise ParseError(f"{shown(written)} is no length of time; one is written like interval '2 days', in {listed}")
+    each = (Duration.of(read_number(amount), _INTERVAL_UNITS[unit.lower()]) for amount, unit in parts)
+    return Duration(sum((one.microseconds for one in each), Fraction(0)))
+
+
 def _read_time(token: str) -> datetime:
     try:
         return _TIME.admit(token[token.index("'") + 1 : -1].replace("''", "'"))
@@ -153,6 +165,15 @@ def render_literal(value: Literal) -> str:
             return f"({render_number(latitude)}, {render_number(longitude)})"
 
 
+def render_constant(value: Literal | timedelta) -> str:
+    """Return the text of a constant of a formula: of a literal, or of a duration in the largest unit that it is whole in."""
+    if not isinstance(value, timedelta):
+        return render_literal(value)
+    whole = value // _MICROSECOND
+    unit = next((each for each in reversed(MICROSECONDS) if whole and whole % MICROSECONDS[each] == 0), "seconds")
+    return f"{render_number(_number(Fraction(whole, MICROSECONDS[unit])))} {unit}"
+
+
 def render_string(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
@@ -172,6 +193,9 @@ def render_number(number: Number) -> str:
 # Folding.
 
 
+_MICROSECOND = timedelta(microseconds=1)
+_INTERVAL = re.compile(r"\s*(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\s+([A-Za-z]+)(?=\s|$)")
+_INTERVAL_UNITS = {name: unit for unit in MICROSECONDS for name in (unit, unit[:-1])}
 _LARGEST_BITS = 4_096  # of a numerator or denominator; more is refused before it is computed with
 _ROUNDED = decimal.Context(prec=34)
 _WIDE = decimal.Context(prec=2_000)
@@ -191,16 +215,16 @@ class Duration:
 Operand = Literal | Fraction | Duration
 
 
-def fold(expression: Expression) -> Literal | None:
+def fold(expression: Expression) -> Literal | timedelta | None:
     """Return the value of an expression of constants, or None where it has other parts."""
     value = _folded(expression)
-    return None if value is None else literal(value)
+    return None if value is None else constant(value)
 
 
 def _folded(expression: Expression) -> Operand | None:
     match expression:
         case Constant(value):
-            return value
+            return Duration(Fraction(value // _MICROSECOND)) if isinstance(value, timedelta) else value
         case Negative(part):
             inner = _folded(part)
             return None if inner is None else negate(inner)
@@ -209,6 +233,16 @@ def _folded(expression: Expression) -> Operand | None:
             return None if a is None or b is None else compute(op, a, b)
         case _:
             return None
+
+
+def constant(value: Operand) -> Literal | timedelta:
+    """Return what a folded value is in a formula."""
+    if not isinstance(value, Duration):
+        return literal(value)
+    try:
+        return timedelta(microseconds=round(value.microseconds))
+    except OverflowError:
+        raise TooLarge("this length of time is too large") from None
 
 
 def literal(value: Operand) -> Literal:
@@ -245,7 +279,7 @@ def compute(op: str, left: Operand, right: Operand) -> Operand:
         case "-", datetime(), Duration():
             return _shifted(a, -b.microseconds)
         case "-", datetime(), datetime():
-            return Duration(Fraction((a - b) // timedelta(microseconds=1)))
+            return Duration(Fraction((a - b) // _MICROSECOND))
         case (("+" | "-"), Duration(), Duration()):
             return Duration(_bounded(_arithmetic(op, a.microseconds, b.microseconds)))
         case (("*" | "/"), Duration(), Fraction()):

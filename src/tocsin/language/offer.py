@@ -240,3 +240,8 @@ def _rules(given: object, texts: OfferBinder, violations: list[Violation]) -> tu
         except LanguageError as error:
             violations.append(Violation("bad value", None, f"rule {number}: {error}"))
     return tuple(found)
+
+
+def needs_scan(event: Event) -> bool:
+    """Return whether an event is more than its values: it has rules, or computes attributes."""
+    return isinstance(event, Offer) and bool(event.rules or event.computed)

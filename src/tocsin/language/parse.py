@@ -33,19 +33,19 @@ _UNSEEN = frozenset({"WITH", "EQUALS", "AND", "OR", "OF", "LPAR", "RPAR", "COMMA
 def parse(text: str) -> Subscription:
     """Return the subscription that the text says; raises ParseError or TooLarge, pointing at the place."""
     tokens = mark_head(_scanned(text))
-    return Converter(text, tokens).subscription(_tree(text, tokens, "subscription"))
+    return Converter(text).subscription(_tree(text, tokens, "subscription"))
 
 
 def parse_condition(text: str) -> Node:
     """Return the condition that the text says: what may stand after `where`."""
     tokens = _scanned(text)
-    return Converter(text, tokens).condition(_only_child(_tree(text, tokens, "condition")))
+    return Converter(text).condition(_only_child(_tree(text, tokens, "condition")))
 
 
 def parse_expression(text: str) -> Expression:
     """Return the value expression that the text says: arithmetic, case, variables, functions."""
     tokens = _scanned(text)
-    return Converter(text, tokens).value(_only_child(_tree(text, tokens, "expression")))
+    return Converter(text).value(_only_child(_tree(text, tokens, "expression")))
 
 
 def _scanned(text: str) -> list[Token]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from tocsin.language import syntax
 from tocsin.language.bounds import check_size
-from tocsin.language.literals import render_literal, render_number, render_string
+from tocsin.language.literals import render_constant, render_literal, render_number, render_string
 from tocsin.language.syntax import ALWAYS, Expression, Node, Op, Predicate, Subscription, WordPattern
 from tocsin.language.tokens import is_bare_name
+from tocsin.schema import NOW
 from tocsin.schema.readings import ANY_ATTRIBUTE, reading_of
 
 _LEVELS = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
@@ -181,9 +182,9 @@ def _is_odd_name(expression: Expression) -> bool:
 def _expression(tree: Expression) -> str:
     match tree:
         case syntax.Constant(value):
-            return render_literal(value)
+            return render_constant(value)
         case syntax.AttributeValue(name):
-            return render_name(name)
+            return name if name == NOW else render_name(name)
         case syntax.Variable(name):
             return f"?{render_name(name)}"
         case syntax.Negative(part):

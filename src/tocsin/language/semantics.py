@@ -11,6 +11,7 @@ Conditions
   - A comparison of two formulas holds only if both have a value; one side that has none makes it false, also where the
     other fails. A formula has none where something that it mentions is
     absent, or has several values, and where no branch of a case holds and there is no else.
+  - `now()` is when the event arrived, a value of the event's like others; it has none where that was never said.
   - A call of an operator holds if the operator finds the values that its variables have.
   - A scope asks about the elements of an array of objects, one by one: `some items (…)` holds if the condition does for one
     of them, `every items (…)` if for each, `no items (…)` if for none. The array must be bound, and so have an element, also
@@ -43,7 +44,7 @@ import decimal
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -54,7 +55,6 @@ from tocsin.errors import BadValue, FormulaFailed, shown
 from tocsin.language.bind import BoundSubscription
 from tocsin.language.formula import (
     NO_OPERATORS,
-    ConditionFormula,
     Function,
     Operators,
     Substitution,
@@ -431,11 +431,6 @@ def compute(formula: ValueFormula, row: Row) -> Value | None:
     return value_of(formula.root, Situation(row))
 
 
-def condition_holds(formula: ConditionFormula, row: Row) -> bool:
-    """Return whether the condition holds for the row; raises FormulaFailed."""
-    return holds(formula.root, Situation(row))
-
-
 def value_of(tree: Expression, situation: Situation) -> Value | None:
     """Return an expression's value, None where it has none.
 
@@ -470,7 +465,9 @@ def _one_value(values: tuple[Value, ...] | None, domain: Domain) -> Value | None
 
 
 def typed(value: Any, domain: Domain) -> Value:
-    """Return the value in the form in which formulas compute with values of the domain."""
+    """Return the value in the form in which formulas compute with values of the domain; durations are microseconds."""
+    if isinstance(value, timedelta):
+        return value // timedelta(microseconds=1)
     if is_numeric(domain) and numeric_type(domain) == "float" and not isinstance(value, float):
         try:
             number = float(value)
@@ -482,8 +479,10 @@ def typed(value: Any, domain: Domain) -> Value:
     return value  # type: ignore[no-any-return]
 
 
-def arithmetic(op: str, left: Any, right: Any, domain: Domain) -> Number:
-    """Return left op right, a number of this numeric domain; raises FormulaFailed."""
+def arithmetic(op: str, left: Any, right: Any, domain: Domain) -> Number | datetime:
+    """Return left op right, a number of this numeric domain, or a time; raises FormulaFailed."""
+    if isinstance(left, datetime) or isinstance(right, datetime):
+        return _of_times(op, left, right)
     if op in "/%" and right == 0:
         raise FormulaFailed(DIVIDED_BY_ZERO)
     kind = numeric_type(domain)
@@ -503,6 +502,18 @@ def arithmetic(op: str, left: Any, right: Any, domain: Domain) -> Number:
     if not fits:
         raise FormulaFailed(TOO_LARGE)
     return result
+
+
+def _of_times(op: str, left: Any, right: Any) -> int | datetime:
+    """Return a time with a duration added or subtracted, or the duration between two times."""
+    if isinstance(left, datetime) and isinstance(right, datetime):
+        return (left - right) // timedelta(microseconds=1)
+    instant, shift = (left, right) if isinstance(left, datetime) else (right, left)
+    try:
+        moved: datetime = instant + timedelta(microseconds=-shift if op == "-" else shift)
+    except OverflowError:
+        raise FormulaFailed(TOO_LARGE) from None
+    return moved
 
 
 def _exact(op: str, left: Any, right: Any) -> Any:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -232,7 +232,9 @@ NEVER = Or(())
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    value: Literal
+    """A value; a length of time stands in formulas alone."""
+
+    value: Literal | timedelta
     span: Span | None = field(default=None, compare=False, repr=False)
     domain: Domain | None = field(default=None, compare=False, repr=False)
 

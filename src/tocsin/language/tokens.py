@@ -36,6 +36,7 @@ _SCAN = re.compile(
     rf"""
       (?P<SKIP> \s+ | --[^\n]* )
     | (?P<TIME> (?i:time) \s* {_TEXT} )
+    | (?P<INTERVAL> (?i:interval) \s* {_TEXT} )
     | (?P<DECIMAL> (?i:decimal) \s* {_TEXT} )
     | (?P<STRING> {_TEXT} )
     | (?P<NUMBER> {_NUMBER} )
@@ -86,7 +87,9 @@ _SIGNS = {
 _BEFORE_SCOPES = frozenset({"", "WHERE", "AND", "OR", "NOT", "LPAR", "COMMA", "WHEN"})
 _PREFIXES = frozenset({"NOT", "MINUS", "PLUS"})
 _OPENING, _CLOSING = frozenset({"LPAR", "CASE"}), frozenset({"RPAR", "END"})
-_ENDING = frozenset({"NAME", "NUMBER", "STRING", "TIME", "VARIABLE", "UNIT", "TRUE", "FALSE", "RPAR", "END"})
+_ENDING = frozenset(
+    {"NAME", "NUMBER", "STRING", "TIME", "INTERVAL", "VARIABLE", "UNIT", "TRUE", "FALSE", "RPAR", "END"}
+)
 _SUMS, _PRODUCTS = frozenset({"PLUS", "MINUS"}), frozenset({"STAR", "SLASH", "PERCENT"})
 
 

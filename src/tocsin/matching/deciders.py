@@ -41,7 +41,7 @@ from tocsin.index.word_tokens import WordPatterns, WordTokens
 from tocsin.language.bind import bind_condition
 from tocsin.language.documents import node_from_json
 from tocsin.language.element_conditions import ElementTest, compiled
-from tocsin.language.formula import FLOAT, INT, ConditionFormula, Scope, one_value
+from tocsin.language.formula import FLOAT, INT, TIME, ConditionFormula, Scope, one_value
 from tocsin.language.formula_columns import ValueColumn, column_of, several_column
 from tocsin.language.formula_vector import Holding, condition_column
 from tocsin.language.json_reader import literal_from_json
@@ -61,7 +61,7 @@ from tocsin.language.syntax import (
 )
 from tocsin.language.units import EARTH_RADIUS_METRES, METRES
 from tocsin.operators.questions import HOLDS, trusted_scope
-from tocsin.schema import Event, PointDomain, Schema, Value
+from tocsin.schema import NOW, Event, PointDomain, Schema, Value
 from tocsin.schema.readings import ReadableAttributes, joined_values
 
 if TYPE_CHECKING:
@@ -156,10 +156,11 @@ class Formulas:
         constants: dict[str, tuple[Value, ...]] = {}
         of_events: dict[str, ValueColumn] = {}
         for name in formula.names:
-            if name not in computed and name not in template.columns and name in self._attributes:
-                values = source.values(name, self._schema.domain_of(name), asked)  # else: a property that is not given
+            if name not in computed and name not in template.columns and self._is_of_events(name):
+                domain = TIME if name == NOW else self._schema.domain_of(name)
+                values = source.values(name, domain, asked)
                 if len(asked) > 1:
-                    of_events[name] = several_column(self._schema.domain_of(name), values)
+                    of_events[name] = several_column(domain, values)
                 elif values[0] is not None:
                     constants[name] = values[0]
         if (
@@ -174,6 +175,9 @@ class Formulas:
         columns |= {name: column.take(inverse) for name, column in of_events.items()}
         columns |= {name: computed[name] for name in formula.names if name in computed}
         return condition_column(formula, columns, len(events), constants)
+
+    def _is_of_events(self, name: str) -> bool:
+        return name == NOW or name in self._attributes  # else: a property that is not given
 
     def _made(self, template: _Template) -> ConditionFormula:
         """Return the template's formula; it and the columns are made when they are first needed."""
@@ -519,6 +523,11 @@ class Deciders:
         return bool((self._kind == CheckKind.ASKED).any())
 
     @cached_property
+    def asks_arrival(self) -> bool:
+        """Whether some row asks when an event arrived."""
+        return any(f'"{NOW}"' in check.expression for check in self._checks)
+
+    @cached_property
     def _formulas(self) -> Formulas:
         return Formulas(self._checks, self.schema)
 
@@ -633,8 +642,9 @@ class Deciders:
             test, names = self._scope(number)
             row = rows.setdefault(event, {})
             for name in names:
-                if name not in row and name in self.schema.view().attributes:
-                    (values,) = source.values(name, self.schema.domain_of(name), np.array([event]))
+                if name not in row and (name == NOW or name in self.schema.view().attributes):
+                    domain = TIME if name == NOW else self.schema.domain_of(name)
+                    (values,) = source.values(name, domain, np.array([event]))
                     row[name] = values or ()
             situation = self._element_row(names, row, self._checks[number].own, candidates, at)
             try:

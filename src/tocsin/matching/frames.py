@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,6 +43,10 @@ def match_frame(
     """
     if isinstance(frame, Mapping):
         raise NotSupported("this is one event: matcher.match(event)")
+    if isinstance(frame, str | bytes):
+        raise NotSupported(
+            "this is one text, of one event: matcher.match(text); of a file with a line each: match_frame(open(…))"
+        )
     kind = type(frame).__module__.partition(".")[0]
     if kind in ("pandas", "polars", "pyarrow"):
         plugins.require("arrow")
@@ -75,10 +80,16 @@ def _names(frame: Any) -> Iterable[str]:
 
 
 def _match_rows(matcher: Matcher, events: Iterable[Any], column: str) -> Iterator[dict[str, Any]]:
-    left = iter(events)
+    left = ((row, one) for row, one in enumerate(events) if not isinstance(one, str | bytes) or one.strip())
     while chunk := list(islice(left, _LINES)):
-        given = [decoded(one) if isinstance(one, str | bytes) else one for one in chunk]
-        for event, ids in zip(given, matcher.match_batch(given), strict=True):
+        given, admitted = [], []
+        for row, one in chunk:
+            try:
+                given.append(decoded(one) if isinstance(one, str | bytes) else one)
+                admitted.append(matcher.admit(given[-1]))
+            except EventRejected as error:
+                raise EventRejected(replace(each, message=f"row {row}: {each}") for each in error.violations) from None
+        for event, ids in zip(given, matcher.match_batch(admitted), strict=True):
             for id in ids:
                 yield {**event, column: id}
 
@@ -86,7 +97,14 @@ def _match_rows(matcher: Matcher, events: Iterable[Any], column: str) -> Iterato
 def _match_pandas(matcher: Matcher, frame: Any, column: str, threads: int, progress: bool | None) -> Any:
     import pyarrow as pa
 
-    rows, ids = _matched(matcher, pa.Table.from_pandas(frame, preserve_index=False), threads, progress)
+    try:
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+    except pa.ArrowException as error:
+        raise NotSupported(
+            f"a column has values of several types: {error.args[-1]}; convert it, or give the rows one by one: "
+            "matcher.match_frame(frame.to_dict('records'))"
+        ) from None
+    rows, ids = _matched(matcher, table, threads, progress)
     return frame.iloc[rows].assign(**{column: ids})
 
 

@@ -30,31 +30,30 @@ from tocsin.compile.bulk import load_bulk
 from tocsin.compile.ids import id_at
 from tocsin.compile.normalise import normalise
 from tocsin.compile.table import ConjunctionTable
-from tocsin.errors import DuplicateSubscription, EventRejected, TooLarge, UnknownSubscription, Violation
+from tocsin.errors import DuplicateSubscription, EventRejected, NotSupported, TooLarge, UnknownSubscription, Violation
 from tocsin.index.build import Lifetimes
 from tocsin.index.encode import EventColumns, EventObjects, EventSource, source_of
 from tocsin.index.subscription_index import ALWAYS, IndexStats, Lifetime, SubscriptionIndex
 from tocsin.language import BoundSubscription, Explanation, Subscription, explain, parse
 from tocsin.language.documents import BadLine, read_lines
 from tocsin.language.formula import Operators
-from tocsin.language.offer import is_offer
+from tocsin.language.offer import is_offer, needs_scan
 from tocsin.matching.columnar.matches import Matches, TierIds
 from tocsin.matching.columnar.near_misses import near_misses, predicate_text
 from tocsin.matching.columnar.raw_events import match_packed
 from tocsin.matching.columnar.segment_matcher import WorkCounters, visited_share
 from tocsin.matching.columnar.tier_reader import OUTPUT_IDS, TierReader, match_tiers
-from tocsin.matching.engine import Capabilities, Engine, Failure, Inquiry, Match, SubscriptionId
+from tocsin.matching.engine import Capabilities, Engine, Failure, Inquiry, Match, NaiveMatcher, SubscriptionId
 from tocsin.matching.frames import decoded, match_frame
-from tocsin.matching.naive import NaiveMatcher
-from tocsin.matching.offering import OfferMatches, match_offers, needs_scan
+from tocsin.matching.offering import OfferMatches, match_offers
 from tocsin.matching.recall import recalled
 from tocsin.offers.analysis import Analysis
 from tocsin.offers.programs import Programs
-from tocsin.operators.calls import StoredCalls
+from tocsin.operators.operator import StoredCalls
 from tocsin.operators.problem import Schedule
 from tocsin.operators.questions import OperatorQuestions
 from tocsin.operators.registry import Registry
-from tocsin.schema import Event, Schema, Value
+from tocsin.schema import Event, Schema, Value, arrived
 from tocsin.schema.shown import Shown, ShownTable
 
 if TYPE_CHECKING:
@@ -99,6 +98,7 @@ class TiersRead(NamedTuple):
     tiers: Sequence[Tier]
     readers: list[TierReader]
     dictionary: TierIds | None
+    asks_arrival: bool = False
 
 
 RawEvent = Event | Mapping[str, Any] | str | bytes  # the last two: its JSON
@@ -127,7 +127,11 @@ class Matcher(Engine, Shown):
 
         `numbered`: it tells subscriptions' numbers, counted through all tiers, for ids.
         """
-        schema = schema or Schema.dynamic()
+        schema = Schema.dynamic() if schema is None else schema
+        if not isinstance(schema, Schema):
+            raise NotSupported(
+                f"a {type(schema).__name__} is no schema; of sample events: Matcher(Schema.infer(events))"
+            )
         super().__init__(schema)
         self.operators: Registry = operators or Registry()
         self.programs = Programs() if programs is None else programs
@@ -291,7 +295,7 @@ class Matcher(Engine, Shown):
     def takes_long(self) -> bool:
         """Whether there is something to prefetch: operators that subscriptions call, or programs that offers do."""
         readers = self._current().readers
-        return any(reader.deciders.asks for reader in readers) or any(one.callable for one in self.programs)
+        return any(reader.deciders.asks for reader in readers) or self.programs.take_long
 
     def match(self, event: RawEvent, *, seq: int | None = None, arrival: int | None = None) -> list[SubscriptionId]:
         """Return the ids that the event satisfies; as of a seq and an arrival time (microseconds), where given."""
@@ -334,7 +338,9 @@ class Matcher(Engine, Shown):
 
         It may be used again by the next call: keep what is to stay by `copy()`.
         """
-        event = self.admit(event)
+        event, read = self.admit(event), self._current()
+        if read.asks_arrival:
+            event = arrived(event, arrival)
         as_of = (_one(seq), _one(arrival))
         inquiry = Inquiry() if inquiry is None else inquiry
         if needs_scan(event):
@@ -342,13 +348,12 @@ class Matcher(Engine, Shown):
             return matches.told
         source = EventObjects([event])
         found: list[npt.NDArray[Any]] = []
-        _, readers, dictionary = self._current()
-        for reader in readers:
+        for reader in read.readers:
             batch = reader.tier.encoder.encode_one(event, *as_of, source=source)
             found.append(reader.ids(reader.matcher().match_one(batch, reader.decider(source, inquiry))))
         ids = found[0] if len(found) == 1 else np.concatenate(found) if found else _NOTHING
-        if dictionary is not None:
-            ids = dictionary.take(ids)
+        if read.dictionary is not None:
+            ids = read.dictionary.take(ids)
         self.work.events += 1
         self.work.matches += len(ids)
         return ids
@@ -393,13 +398,22 @@ class Matcher(Engine, Shown):
         listed = [ids for part in parts for ids in part.lists()]
         return [(inquiry.matches(at, ids), inquiry.failed(at, set(ids))) for at, ids in enumerate(listed)]
 
-    def find_all(self, events: Sequence[Event], inquiry: Inquiry) -> tuple[Int64s, Int64s]:
-        """Return (position of the event, id) of every match, of subscriptions whose ids are numbers."""
-        if len(events) == 1:
+    def find_all(
+        self, events: Sequence[Event], inquiry: Inquiry, arrival: Int64s | None = None
+    ) -> tuple[Int64s, Int64s]:
+        """Return (position of the event, id) of every match, of subscriptions whose ids are numbers.
+
+        The times of arrival (microseconds) are what `now()` is; who says none has the clock's.
+        """
+        source = source_of(events)
+        if arrival is not None and self._current().asks_arrival:
+            source = source.arrived(arrival)
+            events = source.events if isinstance(source, EventObjects) else events
+        if len(events) == 1 and isinstance(source, EventObjects):
             ids = np.asarray(self.match_array(events[0], inquiry=inquiry), np.int64)
             return np.zeros(len(ids), np.int64), ids.copy()
         positions, found = [_NOTHING], [_NOTHING]
-        for part in self.match_source(source_of(events), inquiry=inquiry):
+        for part in self.match_source(source, inquiry=inquiry):
             counts = part.counts()
             positions.append(np.repeat(np.arange(part.first, part.first + len(counts)), counts))
             found.append(part.ids.astype(np.int64))
@@ -437,6 +451,8 @@ class Matcher(Engine, Shown):
         """
         if source.size >= SAMPLE:
             self.index.sample = source.sample(SAMPLE)
+        if self._current().asks_arrival:
+            source = source.arrived(arrival)
         if isinstance(source, EventObjects) and any(map(needs_scan, source.events)):
             yield from self._match_mixed(source, seq, arrival, threads, Inquiry() if inquiry is None else inquiry)
             return
@@ -471,6 +487,8 @@ class Matcher(Engine, Shown):
     ) -> list[OfferMatches]:
         """Return whom each offer matches, with what is computed, as arrays; offers may be documents, or analysed before."""
         admitted = [self.admit(offer) for offer in offers]
+        if self._current().asks_arrival:
+            admitted = [arrived(offer) for offer in admitted]
         inquiry = Inquiry() if inquiry is None else inquiry
         return self._match_offers(admitted, range(len(admitted)), inquiry, threads=threads)
 
@@ -478,7 +496,7 @@ class Matcher(Engine, Shown):
         self, offers: Sequence[Any], numbers: Sequence[int], inquiry: Inquiry, seq: Int64s | None = None,
         arrival: Int64s | None = None, threads: int = 1,
     ) -> list[OfferMatches]:  # fmt: skip
-        _, readers, dictionary = self._current()
+        _, readers, dictionary, _ = self._current()
         found = match_offers(readers, offers, numbers, inquiry, seq, arrival, threads)
         if dictionary is not None:
             found = [OfferMatches(dictionary.take(matches.told), matches.computed) for matches in found]
@@ -492,7 +510,7 @@ class Matcher(Engine, Shown):
         self, source: EventSource, seq: Int64s | None = None, arrival: Int64s | None = None, *, raw: bool = False
     ) -> CodedEvents:
         """Return the events in the code spaces of the tiers of this moment (`raw`: see SegmentEncoder.encode)."""
-        _, readers, dictionary = self._current()
+        _, readers, dictionary, _ = self._current()
         coded = [reader.tier.encoder.encode(source, seq, arrival, raw=raw) for reader in readers]
         return CodedEvents(source, readers, coded, dictionary)
 
@@ -527,6 +545,8 @@ class Matcher(Engine, Shown):
         source = EventColumns(batch, self.schema)
         if source.size >= SAMPLE:
             self.index.sample = source.sample(SAMPLE)
+        if self._current().asks_arrival:
+            source = source.arrived(arrival)
         events = self.code(source, seq, arrival, raw=True)
         counts = np.zeros(source.size, np.int64)
         for reader, coded in zip(events.readers, events.coded, strict=True):
@@ -536,7 +556,7 @@ class Matcher(Engine, Shown):
         self._count_work()
         return counts
 
-    def explain(self, id: SubscriptionId, event: RawEvent) -> Explanation:
+    def explain(self, id: SubscriptionId, event: RawEvent, *, arrival: int | None = None) -> Explanation:
         """Return why an event, or offer, and a held subscription match, or do not; raises UnknownSubscription."""
         if (definition := self._definition(1)) is not None:
             return explain(definition.subscription(id), self.admit(event), self.operators)
@@ -544,7 +564,7 @@ class Matcher(Engine, Shown):
             number = tier.number_of(id)
             if number is not None:
                 bound = recalled(tier.segment, number, self.schema, self.operators)
-                return explain(bound, self.admit(event), self.operators)
+                return explain(bound, arrived(self.admit(event), arrival), self.operators)
         raise UnknownSubscription(id)
 
     def near_misses(self, event: Event, limit: int = 100) -> list[NearMatch]:
@@ -596,7 +616,8 @@ class Matcher(Engine, Shown):
             first += len(tier.segment)
         self._readers, readers = found, list(found.values())
         held = TierIds([tier.segment.ids for tier in tiers]) if texts and not self._numbered else None
-        self._read = read = TiersRead(tiers, readers, held)
+        asks_arrival = any(reader.deciders.asks_arrival for reader in readers)
+        self._read = read = TiersRead(tiers, readers, held, asks_arrival)
         return read
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,8 +46,7 @@ from tocsin.language.syntax import (
     ScopeCondition,
 )
 from tocsin.offers import scan_kernel as k
-from tocsin.offers.computing import CodedPairs, CodedValues, Computing, Kept, Known, compute, given_of
-from tocsin.offers.requests import Rest
+from tocsin.offers.requests import CodedPairs, CodedValues, Computing, Kept, Known, Rest, compute, given_of
 from tocsin.schema import Domain, Value
 
 
@@ -95,7 +95,7 @@ class _Shaping:
 
     def value(self, tree: Expression) -> Expression:
         match tree:
-            case Constant(value) if domain_of(tree).kind == "numeric":
+            case Constant(value) if domain_of(tree).kind == "numeric" and not isinstance(value, timedelta):
                 return self._given(domain_of(tree), value)
             case AttributeValue(name) if name not in self.others:
                 values = self.row.get(name)

@@ -15,7 +15,7 @@ from tocsin.schema.domain import (
     TimeDomain,
     Value,
 )
-from tocsin.schema.event import Event
+from tocsin.schema.event import NOW, Event, arrived
 from tocsin.schema.event_type import EVENT_TYPE, EventType, TypeAttribute, Union, View, ViewAttribute
 from tocsin.schema.files import dumps, load, loads, save
 from tocsin.schema.finite_domains import EnumeratedDomain, HierarchicalDomain
@@ -23,6 +23,7 @@ from tocsin.schema.schema import Schema
 
 __all__ = [
     "EVENT_TYPE",
+    "NOW",
     "BooleanDomain",
     "Domain",
     "DynamicDomain",
@@ -45,6 +46,7 @@ __all__ = [
     "Value",
     "View",
     "ViewAttribute",
+    "arrived",
     "dumps",
     "load",
     "loads",

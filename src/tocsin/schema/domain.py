@@ -399,6 +399,11 @@ def microseconds(instant: datetime) -> int:
     return (instant - _EPOCH) // _MICROSECOND
 
 
+def instant(us: int) -> datetime:
+    """Return the time that is so many microseconds after 1970-01-01T00:00Z."""
+    return _EPOCH + timedelta(microseconds=int(us))
+
+
 def is_number(text: str) -> bool:
     """Return whether the text is one decimal number of a reasonable size."""
     if len(text) > 400:

@@ -17,10 +17,11 @@ module never rejects, and what it admits is what the long way admits.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tocsin.errors import BadValue, EventRejected, Violation, did_you_mean, nearest, shown
 from tocsin.schema.domain import (
@@ -33,11 +34,12 @@ from tocsin.schema.domain import (
     ObjectDomain,
     TextDomain,
     Value,
+    instant,
     is_unicode,
 )
 from tocsin.schema.event_type import EVENT_TYPE
 from tocsin.schema.finite_domains import EnumeratedDomain, HierarchicalDomain
-from tocsin.schema.readings import DYNAMIC, ReadableAttributes, ReadableValues
+from tocsin.schema.readings import DYNAMIC, ReadableAttributes, ReadableValues, joined_values
 
 if TYPE_CHECKING:
     from tocsin.schema.event_type import View, ViewAttribute
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 
 MAX_DEPTH = 32
+NOW = "now()"  # the name under which formulas know when an event arrived
 MOST_SHOWN = 10  # bad values of one attribute, and guesses at unknown names
 
 
@@ -57,6 +60,17 @@ class Event:
     @property
     def types(self) -> tuple[str, ...]:
         return self.values[EVENT_TYPE]  # type: ignore[return-value]
+
+
+EventT = TypeVar("EventT", bound=Event)
+
+
+def arrived(event: EventT, at_us: int | None = None) -> EventT:
+    """Return the event with the time of its arrival, in microseconds; where none is given, its own, else the clock's."""
+    if at_us is None and NOW in event.values:
+        return event
+    at = instant(time.time_ns() // 1_000 if at_us is None else at_us)
+    return replace(event, values=joined_values(event.values, {NOW: (at,)}))
 
 
 def admit(schema: Schema, raw: object) -> Event:

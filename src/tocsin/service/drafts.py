@@ -27,9 +27,9 @@ from tocsin.documents.subscriptions import BackfilledEvent, BackfillJob, Backfil
 from tocsin.errors import TocsinError
 from tocsin.language import from_json
 from tocsin.language.documents import decode
-from tocsin.schema import Event
-from tocsin.service.principal import Principal
+from tocsin.schema import Event, arrived
 from tocsin.service.problems import BadRequest, NotFound, Throttled
+from tocsin.service.routing import Principal
 from tocsin.store.events import StoredEvent, documents_between, id_text, read_events
 
 _LOOKED_AT = 20_000  # events of the log that one request looks at
@@ -56,7 +56,8 @@ class LogStretch:
 
     def read(self, one: StoredEvent) -> Event:
         """Return an event of the stretch; of an offer whose program is gone, its own attributes."""
-        return admit_stored(self._schema, one.body, self._documents.get(one.seq), self._offers)
+        found = admit_stored(self._schema, one.body, self._documents.get(one.seq), self._offers)
+        return arrived(found, one.arrival_us)
 
 
 def backfill(broker: Broker, expression: Expression, after_seq: int, limit: int) -> BackfillPage:
