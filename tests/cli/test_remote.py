@@ -69,6 +69,14 @@ def test_a_service_over_the_dynamic_schema_takes_any_events(tmp_path: Path, monk
             run("subscribe", "some items (qty > 3)")
 
 
+def test_a_refused_expression_is_marked_where_it_is_wrong(live: Live) -> None:
+    with pytest.raises(ServiceRefused) as refused:
+        run("subscribe", "car where prise < 3")
+    _, line, mark = str(refused.value).split("\n")
+    assert line == "car where prise < 3"
+    assert mark.startswith("          ^^^^^ ")
+
+
 def test_publish_translates_a_sites_documents_by_its_mapping(live: Live, tmp_path: Path) -> None:
     mapping, documents = tmp_path / "site.toml", tmp_path / "cars.csv"
     mapping.write_text('site = "s"\nevent_type = "car"\nrules = [{ from = "Preis", to = "price", scale = 0.01 }]\n')
