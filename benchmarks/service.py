@@ -91,13 +91,15 @@ def fill(place: str, schema: Path, market: Market, count: int) -> None:
 
 
 @contextmanager
-def serving(place: str, schema: Path, pipeline: str) -> Iterator[tuple[str, int]]:
-    """Give a service's address and process until the block ends."""
+def serving(place: str, schema: Path, pipeline: str, sources: str = "") -> Iterator[tuple[str, int]]:
+    """Give a service's address and process until the block ends; of the sources there, where they are given."""
     environment = {
         **os.environ, "TOCSIN_STORE": place, "TOCSIN_SCHEMA": str(schema), "TOCSIN_PORT": "0",
         "TOCSIN_ADMIN_TOKEN": TOKEN, "TOCSIN_PIPELINE": pipeline, "TOCSIN_LOG_LEVEL": "warning",
         "TOCSIN_REQUESTS_PER_MINUTE": "100000000", "TOCSIN_EVENTS_PER_MINUTE": "1000000000",
     }  # fmt: skip
+    if sources:
+        environment["PYTHONPATH"] = sources
     server = subprocess.Popen(
         [sys.executable, "-c", SERVE, "serve"], stdout=subprocess.PIPE, env=environment, text=True
     )

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from tocsin.errors import TocsinError
     from tocsin.language import attributes, bind, evaluate, explain, parse, render, subscription
     from tocsin.matching import Engine, engine_of
+    from tocsin.matching.engine import NaiveMatcher
     from tocsin.matching.matcher import Matcher
-    from tocsin.matching.naive import NaiveMatcher
     from tocsin.schema import Event, Schema
 
 _HOMES = {
@@ -31,7 +31,7 @@ _HOMES = {
     "Matcher": "tocsin.matching.matcher",
     "Event": "tocsin.schema",
     "Engine": "tocsin.matching",
-    "NaiveMatcher": "tocsin.matching.naive",
+    "NaiveMatcher": "tocsin.matching.engine",
     "Schema": "tocsin.schema",
     "TocsinError": "tocsin.errors",
     "attributes": "tocsin.language",

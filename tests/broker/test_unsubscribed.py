@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from tocsin.broker import live_leases
-from tocsin.broker.live_leases import Unsubscribed
+from tocsin.broker import live_index
+from tocsin.broker.live_index import Unsubscribed
 
 
 def test_unsubscribed_are_known_until_the_retention_is_over_in_sixteen_bytes_each() -> None:
@@ -17,7 +17,7 @@ def test_unsubscribed_are_known_until_the_retention_is_over_in_sixteen_bytes_eac
     assert all(id in known for id in ids)
     assert len(known) == len(ids)
     assert not any(id in known for id in draw.sample(range(10**9, 2 * 10**9), 100))
-    assert len(known._newest) <= live_leases.NEWEST
+    assert len(known._newest) <= live_index.NEWEST
     assert sum(one.nbytes for one in known._older) <= 16 * len(ids)
     known.forget_through(40_000)
     assert len(known) == 9_999

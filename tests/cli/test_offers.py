@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.broker.test_offers import A2, Q1, Q2, Q3
-from tests.cli.test_commands import refused, run
+from tests.cli.test_commands import run
 from tocsin.operators.operator import operator
 from tocsin.operators.registry import Registry
 from tocsin.schema import Event
@@ -80,7 +80,3 @@ def test_explain_says_what_the_rules_and_the_condition_came_to() -> None:
     assert "✓ the offer's rule driver.age >= 40 and driver.years_ncd >= 3" in result.output
     told = run("explain", Q2, json.dumps(A2), "-s", "insurance", "--json")
     assert (told.exit_code, json.loads(told.output)["computed"]) == (0, {"price": 900.0})
-
-
-def test_those_who_look_for_symmetric_are_led_to_match() -> None:
-    assert "tocsin match" in refused("symmetric", "match", "--offers", "x")

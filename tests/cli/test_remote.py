@@ -17,6 +17,7 @@ from tocsin.cli.app import app
 from tocsin.cli.remote import credentials_file
 from tocsin.client import ServiceRefused
 from tocsin.errors import FileError, SchemaError, TocsinError
+from tocsin.schema.examples import load_example
 
 
 def run(*arguments: str, stdin: str | None = None) -> Result:
@@ -54,6 +55,26 @@ def test_a_new_user_logs_in_subscribes_publishes_listens_and_asks_why(
     assert json.loads(run("why", told["cursor"], "--json").stdout)["matched"] is True
     run("unsubscribe", str(subscription))
     assert run("export").stdout == ""
+
+
+def test_a_service_over_the_dynamic_schema_takes_any_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with capture_logs(), serving(tmp_path, schema=load_example("dynamic")) as found:
+        monkeypatch.setenv("TOCSIN_URL", found.url)
+        monkeypatch.setenv("TOCSIN_TOKEN", found.tokens["ada"])
+        run("subscribe", "price < 1300 and brand in ('mini', 'cooper')")
+        run("publish", stdin='{"brand": "mini", "price": "1100"}\n{"brand": 3, "price": [1]}\n')
+        told = json.loads(run("listen", "--count", "1").stdout)
+        assert told["event"] == {"event_type": "event", "brand": "mini", "price": "1100"}
+        with pytest.raises(ServiceRefused, match="items is of no declared type"):
+            run("subscribe", "some items (qty > 3)")
+
+
+def test_a_refused_expression_is_marked_where_it_is_wrong(live: Live) -> None:
+    with pytest.raises(ServiceRefused) as refused:
+        run("subscribe", "car where prise < 3")
+    _, line, mark = str(refused.value).split("\n")
+    assert line == "car where prise < 3"
+    assert mark.startswith("          ^^^^^ ")
 
 
 def test_publish_translates_a_sites_documents_by_its_mapping(live: Live, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tocsin.client import AsyncClient, Client, calls
 from tocsin.client.calls import ClientCall
 from tocsin.client.transport import ServiceRefused
 from tocsin.service.app import create_app
-from tocsin.service.principal import TABLE
+from tocsin.service.routing import TABLE
 from tocsin.service.settings import ServiceSettings
 
 CAR: dict[str, Any] = {"event_type": "car", "price": 5}
@@ -38,6 +38,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "replace": (10**9, "car where price < 9"),
     "explain": ("car where price < 9", CAR),
     "explain_event": (10**9, CAR),
+    "mark_inbox_read": (1,),
     "acknowledge": ("no cursor",),
     "why": ("no cursor",),
     "add_webhook": ("http://127.0.0.1:9/",),

@@ -20,7 +20,6 @@ from tocsin.language.formula import (
     TIME,
     Function,
     Scope,
-    functions_by_name,
     one_value,
 )
 from tocsin.language.semantics import Row
@@ -81,7 +80,7 @@ FUNCTIONS = {
 SCOPE = Scope(
     {name: replace(one_value(name, domain), multiple=name == "tags") for name, domain in NAMES.items()},
     {"x": INT, "y": FLOAT},
-    functions_by_name(FUNCTIONS),
+    lambda name, _first: FUNCTIONS.get(name),
     {"alias": "i"},
 )
 _VALUES: dict[str, list[Any]] = {

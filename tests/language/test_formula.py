@@ -15,10 +15,11 @@ from tests.language.formulas import NAMES, SCOPE, Random, random_condition, rand
 from tocsin.errors import BindError, FormulaFailed, ParseError, TooLarge
 from tocsin.language import parse_condition, parse_expression, render
 from tocsin.language.bind import bind_condition, bind_value
-from tocsin.language.formula import BOOLEAN, DECIMAL, FLOAT, INT, TEXT, Function, Scope, functions_by_name
+from tocsin.language.formula import BOOLEAN, DECIMAL, FLOAT, INT, TEXT, Function, Scope
 from tocsin.language.formula_columns import ValueColumn, column_of, several_column
 from tocsin.language.formula_vector import compute_column, condition_column
-from tocsin.language.semantics import Row, compute, condition_holds
+from tocsin.language.semantics import Row, Situation, compute
+from tocsin.language.semantics import holds as defined
 
 DOMAINS = {**NAMES, "?x": INT, "?y": FLOAT}
 FAILED = "failed: "
@@ -65,7 +66,7 @@ def test_a_condition_over_columns_is_what_the_definition_says_for_each_row(rando
         formula = bind_condition(random_condition(random), SCOPE)
         found = condition_column(formula, _columns(rows), len(rows))
         for at, row in enumerate(rows):
-            wanted = _defined(lambda row, formula=formula: condition_holds(formula, rows_of(row)), row)
+            wanted = _defined(lambda row, formula=formula: defined(formula.root, Situation(rows_of(row))), row)
             got = bool(found.holds[at]) if (reason := found.reason(at)) is None else FAILED + reason
             assert got == wanted, render(formula.root)
 
@@ -75,7 +76,7 @@ def test_a_name_may_be_a_constant_for_all_rows(random: Random) -> None:
     constants = random_row(random)
     formula = bind_condition(random_condition(random, 2), SCOPE)
     found = condition_column(formula, {}, 2, rows_of(constants))
-    wanted = _defined(lambda row: condition_holds(formula, rows_of(row)), constants)
+    wanted = _defined(lambda row: defined(formula.root, Situation(rows_of(row))), constants)
     got = [
         bool(held) if (reason := found.reason(at)) is None else FAILED + reason for at, held in enumerate(found.holds)
     ]
@@ -100,7 +101,7 @@ def value(text: str, **row: object) -> object:
 
 
 def holds(text: str, **row: object) -> bool:
-    return condition_holds(bind_condition(text, SCOPE), rows_of(row))
+    return defined(bind_condition(text, SCOPE).root, Situation(rows_of(row)))
 
 
 def test_case_takes_the_first_branch_that_holds() -> None:
@@ -168,7 +169,7 @@ def test_functions_are_called_only_for_rows_that_need_them() -> None:
         asked.append(number)
         return number
 
-    scope = Scope.of({"j": INT}, resolve=functions_by_name({"count": Function("count", (INT,), INT, count)}))
+    scope = Scope.of({"j": INT}, resolve=lambda *_: Function("count", (INT,), INT, count))
     formula = bind_condition("j > 2 and count(j) = 4", scope)
     found = condition_column(formula, {"j": column_of(INT, [1, 2, 3, 4, None])}, 5)
     assert found.holds.tolist() == [False, False, False, True, False]

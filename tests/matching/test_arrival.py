@@ -10,6 +10,7 @@ import pytest
 
 from tests.broker.market import car, open_broker
 from tests.clocks import ManualClock
+from tests.strategies.arrow_events import events_to_arrow
 from tocsin import Matcher
 from tocsin.broker.upkeep import audit
 from tocsin.errors import BindError
@@ -18,7 +19,6 @@ from tocsin.language import bind, function, parse, subscription
 from tocsin.language.offer import OfferBinder
 from tocsin.language.sides import sides_of
 from tocsin.schema import NOW, Schema, arrived
-from tocsin.schema.arrow import events_to_arrow
 from tocsin.schema.domain import microseconds
 
 ARRIVAL = microseconds(datetime(2026, 11, 15, 10, tzinfo=UTC))

@@ -173,3 +173,4 @@ def test_schema_matcher_explanation_and_plan_show_themselves_as_tables() -> None
             assert word in captured.get(), word
     assert "<b>" not in matcher.explain("a", {"brand": "mini", "price": 1})._repr_html_().partition("</p>")[2]
     assert repr(matcher) == "<Matcher of 1 subscriptions to event>"
+    assert repr(matcher.explain("a", {"brand": "mini", "price": 1100})).startswith("does not match\n  ✗ and\n")

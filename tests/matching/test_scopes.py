@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from tests.strategies.arrow_events import events_to_arrow
 from tocsin import Matcher
 from tocsin.compile.analysis import warnings_of
 from tocsin.compile.normalise import normalise
@@ -19,7 +20,7 @@ from tocsin.language.documents import from_document
 from tocsin.pipeline.admission import admit_batch
 from tocsin.pipeline.plan import Layout
 from tocsin.schema import Schema
-from tocsin.schema.arrow import events_from_arrow, events_to_arrow
+from tocsin.schema.arrow import events_from_arrow
 
 RAW = [
     {"id": 1, "limit": 3, "items": [{"sku": "A", "qty": 1}, {"sku": "B", "qty": 5, "tags": ["x", "y"]}]},

@@ -65,7 +65,7 @@ def test_a_new_version_replaces_what_is_cached() -> None:
 
 
 def test_kept_values_follow_new_versions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tocsin.offers.computing.FEWEST_KEPT", 1)
+    monkeypatch.setattr("tocsin.offers.requests.FEWEST_KEPT", 1)
 
     def times(factor: int) -> Program:
         return Program("tariff", factor, {"age": INT}, FLOAT, expression=f"age * {factor}")

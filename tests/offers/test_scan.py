@@ -145,7 +145,7 @@ def test_candidates_are_what_the_definition_says(seed: int, small: int, monkeypa
 
 @pytest.mark.parametrize("seed", range(3))
 def test_larger_markets_with_values_that_are_kept(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tocsin.offers.computing.FEWEST_KEPT", 1)
+    monkeypatch.setattr("tocsin.offers.requests.FEWEST_KEPT", 1)
     assert check_market(seed, subscriptions=300, offers=12, turns=4) > 0
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from tocsin.errors import BadArgument, BadDefinition, BindError
 from tocsin.language import render
-from tocsin.operators.calls import unify
-from tocsin.operators.operator import Open, operator
+from tocsin.operators.operator import Open, operator, unify
 from tocsin.operators.registry import Registry
 from tocsin.schema import Event
 from tocsin.schema.examples import load_example

@@ -22,10 +22,8 @@ from tocsin.operators.builtin.logic import Ontology, conclusions, ontology_opera
 from tocsin.operators.builtin.lookup import http_operator, table_operator
 from tocsin.operators.builtin.spatial import Regions, spatial_operators
 from tocsin.operators.builtin.text import text_operators
-from tocsin.operators.calls import CallPattern
-from tocsin.operators.operator import OPEN, Operator
-from tocsin.operators.registry import Registry
-from tocsin.operators.runner import Runner
+from tocsin.operators.operator import OPEN, CallPattern, Operator
+from tocsin.operators.registry import Registry, Runner
 from tocsin.schema import Event, Value
 
 BRONX = (40.85, -73.88)

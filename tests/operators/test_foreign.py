@@ -15,12 +15,10 @@ from hypothesis import strategies as st
 from tests.broker.waiting import wait_until
 from tests.operators.schedules.problems import Case, cases, workload_of
 from tocsin.matching.matcher import Matcher
-from tocsin.operators.calls import CallPattern
 from tocsin.operators.foreign import FAILURES, LEFT_BEHIND, Breakers, Flight, ForeignCalls, LeftAlone, TookTooLong
-from tocsin.operators.operator import Operator, operator
+from tocsin.operators.operator import CallPattern, Operator, operator
 from tocsin.operators.problem import PredicateStatistics, SchedulingProblem
-from tocsin.operators.registry import Registry
-from tocsin.operators.runner import Runner
+from tocsin.operators.registry import Registry, Runner
 from tocsin.operators.schedules import Adaptive
 from tocsin.schema import Event
 from tocsin.schema.examples import load_example

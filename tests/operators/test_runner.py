@@ -11,11 +11,9 @@ import pytest
 
 from tests.broker.waiting import wait_until
 from tocsin.matching.matcher import Matcher
-from tocsin.operators.calls import CallPattern, Slot
 from tocsin.operators.foreign import FAILURES
-from tocsin.operators.operator import operator
-from tocsin.operators.registry import Registry
-from tocsin.operators.runner import CallResult, Runner
+from tocsin.operators.operator import CallPattern, Slot, operator
+from tocsin.operators.registry import CallResult, Registry, Runner
 from tocsin.schema import Event
 from tocsin.schema.examples import load_example
 

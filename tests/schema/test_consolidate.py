@@ -15,7 +15,8 @@ from tocsin.schema import (
     TextDomain,
     TypeAttribute,
 )
-from tocsin.schema.consolidate import (
+from tocsin.schema.examples import load_example
+from tocsin.schema.growth import (
     ALIKE_ATTRIBUTES,
     EQUAL_EVENT_TYPES,
     REDUNDANT_DOMAINS,
@@ -25,7 +26,6 @@ from tocsin.schema.consolidate import (
     are_similar,
     consolidation_report,
 )
-from tocsin.schema.examples import load_example
 
 
 def test_a_domain_created_twice_is_reported() -> None:

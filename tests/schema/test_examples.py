@@ -26,7 +26,7 @@ AUCTION_ITEM = {
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("name", ["auction", "thesis"])
+@pytest.mark.parametrize("name", ["auction", "dynamic", "thesis"])
 def test_every_example_loads_and_reads_back_in_every_format(name: str, format: Format) -> None:
     assert name in example_names()
     schema = load_example(name)

@@ -19,8 +19,7 @@ from tocsin.broker import Broker
 from tocsin.operators.registry import Registry
 from tocsin.schema import Schema
 from tocsin.service.app import create_app, server_config
-from tocsin.service.identities import Identities
-from tocsin.service.passwords import Passwords
+from tocsin.service.identities import Identities, Passwords
 from tocsin.service.service import Service
 from tocsin.service.settings import ServiceSettings
 

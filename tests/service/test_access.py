@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from tests.service.world import PASSWORD, World, play
 from tocsin.service.app import create_app
-from tocsin.service.principal import TABLE, check_complete, entries
+from tocsin.service.routing import TABLE, check_complete, entries
 from tocsin.service.settings import ServiceSettings
 from tocsin.service.web.routes import RULES
 
@@ -21,6 +21,7 @@ EVENT = {"event_type": "car", "price": 5}
 # A body with which each route that takes one does something; {id} and the like are filled in by `things_of`.
 BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/v1/schema/extensions"): {"changes": [{"add_attribute": {"name": "size", "domain": "money"}}]},
+    ("POST", "/v1/inbox/read"): {"through": 0},
     ("POST", "/v1/events"): EVENT,
     ("POST", "/v1/subscriptions"): {"text": "car where price < 3"},
     ("POST", "/v1/subscriptions/bulk"): {"text": "car where price < 3"},

@@ -9,7 +9,7 @@ from typing import Any
 import httpcore
 import pytest
 
-from tocsin.service.push.addresses import UnsafeAddress, VettedNetwork, check_reachable, check_url
+from tocsin.service.addresses import UnsafeAddress, VettedNetwork, check_reachable, check_url
 
 INSIDE = [
     "https://127.0.0.1/",

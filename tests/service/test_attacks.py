@@ -12,9 +12,9 @@ import pytest
 import structlog
 
 from tests.service.world import PASSWORD, World, play
-from tocsin.service import telemetry
-from tocsin.service.push.streams import frame
+from tocsin.service import edge
 from tocsin.service.settings import ServiceSettings
+from tocsin.service.streams import frame
 
 CAR = {"event_type": "car", "price": 5}
 NDJSON = {"content-type": "application/x-ndjson"}
@@ -263,7 +263,7 @@ def test_log_lines_cannot_be_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     out = StringIO()
     monkeypatch.setattr("sys.stderr", out)
     try:
-        telemetry.configure()
+        edge.configure_logs()
         structlog.get_logger().info("x", text='a\r\n{"event": "forged"}\u2028\u202e')
     finally:
         structlog.reset_defaults()
@@ -305,7 +305,7 @@ def test_secrets_are_in_no_log_and_no_error(tmp_path: Path, capsys: pytest.Captu
     ],
 )
 def test_logs_hide_what_looks_like_a_secret(entry: dict[str, Any], secret: str) -> None:
-    assert secret not in repr(telemetry.hide_secrets(None, "info", entry))
+    assert secret not in repr(edge.hide_secrets(None, "info", entry))
 
 
 def test_settings_are_not_shown_with_their_secrets() -> None:

@@ -15,7 +15,7 @@ from tests.service.world import PASSWORD, World, play
 from tocsin.cli import app as commands
 from tocsin.documents.accounts import SCOPES
 from tocsin.service import account_upkeep
-from tocsin.service.principal import TABLE, scope_of
+from tocsin.service.routing import TABLE, scope_of
 from tocsin.store import accounts
 
 __all__ = ["place", "postgres"]  # the databases that these tests run on

@@ -18,11 +18,10 @@ from tests.service.test_push import open_without_reading, publish, read, subscri
 from tests.service.world import PASSWORD, QUICK, World, play
 from tocsin.client import Client
 from tocsin.errors import StoreFailed
-from tocsin.service.identities import Identities
-from tocsin.service.passwords import Passwords
+from tocsin.service.edge import Metrics
+from tocsin.service.identities import Identities, Passwords
 from tocsin.service.pipeline_watch import PipelineWatch
 from tocsin.service.settings import ServiceSettings
-from tocsin.service.telemetry import Metrics
 
 CAR = {"event_type": "car", "price": 5}
 

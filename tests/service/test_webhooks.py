@@ -19,8 +19,8 @@ from tests.service.live import Live, serving, wait_until
 from tests.service.test_push import publish, subscribe
 from tocsin.documents.events import DeliveryRule
 from tocsin.operators.foreign import Breakers
-from tocsin.service.push import due
-from tocsin.service.push.due import first_try_us, retry_us
+from tocsin.service import courier
+from tocsin.service.courier import first_try_us, retry_us
 
 
 class Receiver:
@@ -113,7 +113,7 @@ def test_receiver_that_is_gone_disables_its_webhook(tmp_path: Path) -> None:
 
 
 def test_delivery_is_given_up_as_a_dead_letter_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(due, "RETRY_SECONDS", (0.01, 0.01))
+    monkeypatch.setattr(courier, "RETRY_SECONDS", (0.01, 0.01))
     with serving(tmp_path, webhook_first_retry_seconds=0.01) as live, Receiver().listening() as receiver:
         receiver.answers = [500] * 3
         subscribe(live)
@@ -181,7 +181,7 @@ def test_retries_last_about_three_days_and_then_end() -> None:
 
 
 def test_digest_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(due.PERIOD_US, "hour", 300_000)
+    monkeypatch.setitem(courier.PERIOD_US, "hour", 300_000)
     with serving(tmp_path) as live, Receiver().listening() as receiver:
         id = subscribe(live)
         with live.http("ada") as client:
@@ -330,8 +330,8 @@ def test_webhook_is_replayed_from_a_cursor_in_order_and_with_the_same_ids(tmp_pa
 def test_what_waited_as_long_is_given_up_together_when_nothing_arrives_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(due, "RETRY_SECONDS", (0.01, 0.01, 0.01, 0.01, 0.01))
-    monkeypatch.setattr(due, "LEAST_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(courier, "RETRY_SECONDS", (0.01, 0.01, 0.01, 0.01, 0.01))
+    monkeypatch.setattr(courier, "LEAST_PATIENCE_SECONDS", 0.0)
     with serving(tmp_path, webhook_first_retry_seconds=0.01) as live, Receiver().listening() as receiver:
         receiver.refuses = lambda data: 503
         subscribe(live)

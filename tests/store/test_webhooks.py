@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from sqlalchemy import Connection
 
 from tests.clocks import ManualClock
-from tocsin.store import Store, accounts, webhooks
-from tocsin.store.webhooks import Delivery
+from tocsin.store import Store, Transaction, accounts, webhooks
+from tocsin.store.webhooks import Delivery, NewDelivery
 
 
 @pytest.fixture
@@ -22,6 +22,11 @@ def store(place: str, clock: ManualClock) -> Iterator[Store]:
     opened = Store.open(place, machine=clock)
     yield opened
     opened.close()
+
+
+def make_out(transaction: Transaction, webhook: int, positions: Sequence[tuple[int, int]]) -> None:
+    new = [NewDelivery(seq, subscription, subscription, transaction.now_us) for seq, subscription in positions]
+    webhooks.add_deliveries(transaction, webhook, new)
 
 
 def new_webhook(store: Store, name: str = "ada") -> webhooks.Webhook:
@@ -54,7 +59,7 @@ def test_webhook_belongs_to_its_account_and_shows_no_secret(store: Store) -> Non
         assert webhooks.list_webhooks(connection, ours.account) == [found]
         assert webhooks.active_webhooks(connection) == [theirs]
         assert not webhooks.remove_webhook(transaction, theirs.account, ours.id)
-        webhooks.add_deliveries(transaction, ours.id, [(6, 1)])
+        make_out(transaction, ours.id, [(6, 1)])
         assert webhooks.remove_webhook(transaction, ours.account, ours.id)
         assert webhooks.list_deliveries(connection, ours.id) == []
 
@@ -62,7 +67,7 @@ def test_webhook_belongs_to_its_account_and_shows_no_secret(store: Store) -> Non
 def test_delivery_is_tried_again_until_it_arrives_or_is_given_up(store: Store, clock: ManualClock) -> None:
     hook = new_webhook(store).id
     with store.write() as transaction:
-        webhooks.add_deliveries(transaction, hook, [(6, 1), (6, 2), (7, 1)])
+        make_out(transaction, hook, [(6, 1), (6, 2), (7, 1)])
     first, third, second = due(store)
     with store.write() as transaction:
         webhooks.mark_delivered(transaction, [first])
@@ -87,20 +92,20 @@ def test_delivery_is_tried_again_until_it_arrives_or_is_given_up(store: Store, c
 def test_deliveries_made_out_and_position_moved_are_one_transaction(store: Store) -> None:
     hook = new_webhook(store)
 
-    def make_out() -> None:
+    def fail_between() -> None:
         with store.write() as transaction:
-            webhooks.add_deliveries(transaction, hook.id, [(6, 1)])
+            make_out(transaction, hook.id, [(6, 1)])
             webhooks.move(transaction, hook.id, (6 // 0, 1))
 
     with pytest.raises(ZeroDivisionError):
-        make_out()
+        fail_between()
     assert due(store) == []
 
 
 def test_first_of_a_lane_holds_back_the_rest_and_no_other_lane(store: Store, clock: ManualClock) -> None:
     hook = new_webhook(store).id
     with store.write() as transaction:
-        webhooks.add_deliveries(transaction, hook, [(6, 1), (6, 2), (7, 1), (8, 2)])
+        make_out(transaction, hook, [(6, 1), (6, 2), (7, 1), (8, 2)])
     first = due(store)[0]
     assert (first.seq, first.lane) == (6, 1)
     with store.write() as transaction:
@@ -118,12 +123,12 @@ def test_first_of_a_lane_holds_back_the_rest_and_no_other_lane(store: Store, clo
 def test_deliveries_after_a_position_are_removed_to_be_made_out_again(store: Store) -> None:
     hook = new_webhook(store).id
     with store.write() as transaction:
-        webhooks.add_deliveries(transaction, hook, [(6, 1), (6, 2), (7, 1)])
+        make_out(transaction, hook, [(6, 1), (6, 2), (7, 1)])
         webhooks.mark_delivered(transaction, due_of(transaction.connection, hook, 6, 1))
         webhooks.remove_deliveries_after(transaction, hook, (6, 1))
     assert due(store) == []
     with store.write() as transaction:
-        webhooks.add_deliveries(transaction, hook, [(6, 2), (7, 1)])
+        make_out(transaction, hook, [(6, 2), (7, 1)])
     assert [(one.seq, one.subscription) for one in due(store)] == [(6, 2), (7, 1)]
 
 

@@ -84,7 +84,7 @@ def _look_for_acknowledged(broker: Broker, lines: Lines, after_seq: int, verdict
                     if by_seq.get(seq) != f"{facts[0]}.{at}"
                 ]
             elif kind in ("subscribed", "renewed", "unsubscribed"):
-                found = subscriptions.find_subscription(connection, facts[0])
+                found = next(iter(subscriptions.find_subscriptions(connection, [facts[0]])), None)
                 if found is None:
                     verdict.problems.append(f"subscription {facts[0]} was acknowledged and is lost")
                 elif kind == "subscribed" and found.owner_name != facts[1]:

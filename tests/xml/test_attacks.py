@@ -17,8 +17,8 @@ from tests.xml.attacks import attacks
 from tests.xml.test_handle import EVENT, SUBSCRIPTION
 from tests.xml.thesis import ADMIN, EVENT_OF_APPENDIX_B, reply_of, sample, thesis_broker, user_log
 from tocsin.broker import Broker
-from tocsin.xml.dtd import DTD_FILES
 from tocsin.xml.handle import handle
+from tocsin.xml.requests import DTD_FILES
 
 NAMES = list(attacks("", 0))
 # Well formed and harmless, but no valid request; and one that is too large.

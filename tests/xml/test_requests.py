@@ -32,14 +32,16 @@ from tocsin.schema import (
     TypeAttribute,
 )
 from tocsin.schema.examples import load_example
-from tocsin.xml.dtd import DTD_FILES, Kind, dtd
 from tocsin.xml.requests import (
+    DTD_FILES,
     AddAttribute,
     AddDomain,
     AddEventType,
     ExtendEventType,
+    Kind,
     PublishEvent,
     PublishSubscription,
+    dtd,
     read_request,
 )
 from tocsin.xml.schema_form import domain_element

@@ -13,8 +13,8 @@ from lxml import etree
 
 from tests.xml.thesis import reply_of
 from tocsin.xml.daemon import DaemonLimits
-from tocsin.xml.dtd import DTD_FILES
 from tocsin.xml.replies import _KINDS, RIGHTS_OF, XmlReply
+from tocsin.xml.requests import DTD_FILES
 
 DOC = (Path(__file__).parents[2] / "docs" / "xml.md").read_text(encoding="utf-8")
 

@@ -18,7 +18,7 @@ import uvicorn
 from tocsin.broker import Broker
 from tocsin.errors import TocsinError
 from tocsin.pipeline.meter import Meter
-from tocsin.service import telemetry
+from tocsin.service import edge
 from tocsin.service.app import create_app
 from tocsin.service.identities import Identities
 from tocsin.service.settings import ServiceSettings
@@ -50,7 +50,7 @@ class Front:
 
     def __init__(self, broker: Broker, place: str, port: int | None, pipeline: MeterWatch | None) -> None:
         """Serve on a port; None takes 8080, or any that is free where that is taken. Raises TocsinError."""
-        telemetry.configure("error")
+        edge.configure_logs("error")
         self._broker = broker
         self._settings = ServiceSettings(store=place, guests="publish", log_level="error", logins_per_minute=100)
         identities = Identities(broker.store, self._settings)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tocsin.errors import FileError, NotSupported
-from tocsin.matching.naive import NaiveMatcher
+from tocsin.matching.engine import NaiveMatcher
 from tocsin.schema import Event
 from tocsin_lab.bench.measure import WrongAnswer, measure
 from tocsin_lab.bench.write_workload import NAMES, write_workload

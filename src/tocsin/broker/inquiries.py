@@ -49,7 +49,7 @@ from tocsin.matching.engine import Inquiry
 from tocsin.matching.matcher import Matcher
 from tocsin.offers.programs import ProgramMemo, Programs
 from tocsin.offers.scan import OfferBook
-from tocsin.operators.calls import StoredCalls
+from tocsin.operators.operator import StoredCalls
 from tocsin.operators.problem import EventEvaluation
 from tocsin.operators.registry import Registry
 from tocsin.schema import Event, Schema, Value, arrived

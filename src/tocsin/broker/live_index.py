@@ -3,16 +3,10 @@
 A matcher (`LiveMatcher`), which knows nothing of seq and leases; the leases; and the seq up to which both follow the store.
 The snapshot rule is applied here.
 
-Opening the index of a broker: from its folder where it is whole, else rebuilt from the store, which is said.
-
 LiveMatcher: the one matcher of a broker, with its index on disk beside the store.
 
-Changes are seen by the next match; merging goes on beside it. `save` writes the segments (index/index_folder.py) and
-the leases as of one seq; a broker that starts loads them and catches up from there:
-
-    manifest.json, *.segment, *.dead    the subscriptions, as index/index_folder.py has them
-    1234.leases                         who owns them and for how long, as of the manifest's seq
-    writer                              locked by the process that writes; others only read
+Changes are seen by the next match; merging goes on beside it. `save` writes the segments and the leases as of one seq
+(live_folder.py).
 
 Operators and programs may take long, and while one commits all others wait. So publishers let them run before their commit
 (`prefetch`), and what they said is kept until the events are matched. In the commit none is asked: a publisher who lacks an
@@ -20,41 +14,271 @@ answer, because somebody has subscribed meanwhile, is sent back to get it.
 
 A subscription whose operator is not installed here, or no longer takes its arguments, is held and fails: it matches nothing,
 and matches again in a broker that has the operator.
+
+Live leases: who owns each subscription, and during what it is live, as columns in memory.
+
+Follows the store; read by live_index.py to apply the snapshot rule to whatever an engine finds, and by the sweeper.
+A subscription's id is the seq at which it was created, so ids only ever grow and the columns stay sorted by appending.
+
+What this process has unsubscribed: a page that was read before may still name it, and must not be delivered from.
+
+Kept until the retention is over, so in few bytes: 16 for each in arrays, and only the newest in a dictionary.
 """
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import logging
-import os
-import zlib
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import IO, Any
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from tocsin.broker.expressions import Prepared, bind_stored, bulk_line
-from tocsin.broker.live_leases import NEVER, Lease, LiveLeases, Longs
 from tocsin.errors import FileError, LanguageError, StoreDamaged, UnknownSubscription
-from tocsin.index.index_folder import IndexFolder, Manifest
 from tocsin.index.subscription_index import SubscriptionIndex
-from tocsin.matching.engine import Inquiry
+from tocsin.matching.engine import Inquiry, NaiveMatcher
 from tocsin.matching.matcher import Matcher
-from tocsin.matching.naive import NaiveMatcher
 from tocsin.offers.programs import ProgramMemo, Programs
 from tocsin.operators.problem import EventEvaluation
 from tocsin.operators.registry import Registry
 from tocsin.schema import Event, Schema
 from tocsin.schema.growth import Moved, moved
-from tocsin.store import Store, schema_history
 from tocsin.store.notifications import StoredMatches
-from tocsin.store.store import reach, read_meta
 from tocsin.store.subscriptions import LeaseRow
+
+if TYPE_CHECKING:
+    from tocsin.broker.live_folder import LiveFolder
+
+Longs = npt.NDArray[np.int64]
+NEVER = np.iinfo(np.int64).max
+_COLUMNS = ("id", "owner", "start_us", "end_us", "deleted")
+
+
+class Lease(NamedTuple):
+    """One subscription's lease; `deleted` is a seq, NEVER while it is live."""
+
+    id: int
+    owner: int
+    start_us: int
+    end_us: int
+    deleted: int = NEVER
+
+
+class LiveLeases:
+    """The leases of all subscriptions that an event still to be matched may reach."""
+
+    def __init__(self) -> None:
+        self._columns = np.zeros((len(_COLUMNS), 1024), np.int64)
+        self._size = 0
+        self._live = 0
+        self._live_of: Counter[int] = Counter()
+
+    def __len__(self) -> int:
+        """Return how many are live."""
+        return self._live
+
+    def live_of(self, owner: int) -> int:
+        """Return how many live subscriptions an owner has."""
+        return self._live_of[owner]
+
+    @property
+    def ids(self) -> Longs:
+        return self._columns[0, : self._size]
+
+    @property
+    def _owner(self) -> Longs:
+        return self._columns[1, : self._size]
+
+    @property
+    def _start_us(self) -> Longs:
+        return self._columns[2, : self._size]
+
+    @property
+    def _end_us(self) -> Longs:
+        return self._columns[3, : self._size]
+
+    @property
+    def _deleted(self) -> Longs:
+        return self._columns[4, : self._size]
+
+    # --- following the store ------------------------------------------------------------------------------------------
+
+    def add(self, new: Sequence[tuple[int, ...]]) -> None:
+        """Hold leases whose ids are greater than all before, in order."""
+        if not new:
+            return
+        rows = np.array(new, np.int64).T
+        if np.any(np.diff(rows[0], prepend=self.ids[-1] if self._size else 0) <= 0):
+            raise ValueError("ids must grow")
+        self._extend(rows)
+
+    def _extend(self, rows: Longs) -> None:
+        size = self._size + rows.shape[1]
+        if size > self._columns.shape[1]:
+            grown = np.zeros((len(_COLUMNS), max(size, 2 * self._columns.shape[1])), np.int64)
+            grown[:, : self._size] = self._columns[:, : self._size]
+            self._columns = grown
+        self._columns[:, self._size : size] = rows
+        self._size = size
+        owners, counts = np.unique(rows[1, rows[4] == NEVER], return_counts=True)
+        self._live += int(counts.sum())
+        self._live_of.update(dict(zip(owners.tolist(), counts.tolist(), strict=True)))
+
+    def has(self, ids: Sequence[int]) -> list[bool]:
+        """Return which subscriptions are known."""
+        wanted = np.asarray(ids, np.int64)
+        at = np.searchsorted(self.ids, wanted)
+        known = at < self._size
+        known[known] = self.ids[at[known]] == wanted[known]
+        found: list[bool] = known.tolist()
+        return found
+
+    def renew(self, id: int, end_us: int) -> None:
+        """Move the end of a lease."""
+        if (at := self._at(id)) is not None:
+            self._end_us[at] = end_us
+
+    def end(self, ids: Sequence[int], seq: int) -> list[int]:
+        """Mark subscriptions as over from `seq` on; return those that were live."""
+        ended = []
+        for id in ids:
+            at = self._at(id)
+            if at is not None and self._deleted[at] == NEVER:
+                self._deleted[at] = seq
+                self._live -= 1
+                self._live_of[int(self._owner[at])] -= 1
+                ended.append(id)
+        return ended
+
+    def _at(self, id: int) -> int | None:
+        at = int(np.searchsorted(self.ids, id))
+        return at if at < self._size and self.ids[at] == id else None
+
+    def forget(self, low_water: int) -> None:
+        """Let go of subscriptions that were over by a seq up to which all events are matched."""
+        keep = self._deleted > low_water
+        if not keep.all():
+            kept = self._columns[:, : self._size][:, keep]
+            self._columns, self._size = kept, kept.shape[1]
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
+    def apply_rule(self, seq: Longs, arrival_us: Longs, subscription: Longs) -> tuple[npt.NDArray[np.bool_], Longs]:
+        """Return which matches the snapshot rule keeps, and the owner of each.
+
+        Event e reaches subscription s exactly when s.created < e < s.deleted and s's lease [start, end) covers e's
+        arrival. This is the only place that says so.
+        """
+        if not self._size:
+            return np.zeros(len(seq), np.bool_), np.zeros(len(seq), np.int64)
+        at = self._places(subscription)
+        keep = (
+            (self.ids[at] == subscription)
+            & (subscription < seq)
+            & (seq < self._deleted[at])
+            & (self._start_us[at] <= arrival_us)
+            & (arrival_us < self._end_us[at])
+        )
+        return keep, self._owner[at]
+
+    def _places(self, ids: Longs) -> Longs:
+        """Return where subscriptions are, or would be; at most the last place.
+
+        Where many are asked for, and ids lie close together, a table of all ids is made for it: several times as fast
+        as searching for each.
+        """
+        first, span = int(self.ids[0]), int(self.ids[-1] - self.ids[0]) + 1
+        if len(ids) < span:
+            return np.minimum(np.searchsorted(self.ids, ids), self._size - 1)
+        table = np.zeros(span, np.int64)
+        table[self.ids - first] = np.arange(self._size)
+        return table[np.clip(ids - first, 0, span - 1)]
+
+    def due(self, now_us: int) -> list[int]:
+        """Return the live subscriptions whose lease has ended."""
+        found: list[int] = self.ids[(self._end_us <= now_us) & (self._deleted == NEVER)].tolist()
+        return found
+
+    def ending(self, now_us: int, notice_us: int, owner: int | None = None) -> list[tuple[int, int]]:
+        """Return the live subscriptions whose lease ends within the notice, or the last tenth of it, and when it ends.
+
+        Of one owner, or of all.
+        """
+        near = self._end_us - np.minimum(notice_us, (self._end_us - self._start_us) // 10) <= now_us
+        chosen = near & (now_us < self._end_us) & (self._deleted == NEVER)
+        if owner is not None:
+            chosen &= self._owner == owner
+        return list(zip(self.ids[chosen].tolist(), self._end_us[chosen].tolist(), strict=True))
+
+    def ended(self) -> list[tuple[int, list[int]]]:
+        """Return (seq, [id]) of those that are over and not forgotten yet."""
+        over = self._deleted != NEVER
+        pairs = zip(self._deleted[over].tolist(), self.ids[over].tolist(), strict=True)
+        return [(seq, [id]) for seq, id in pairs]
+
+    # --- on disk, beside the index ------------------------------------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        """Return the columns as bytes."""
+        return self._columns[:, : self._size].astype("<i8").tobytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> LiveLeases:
+        """Return the leases that these bytes hold; raises ValueError."""
+        leases = cls()
+        leases._extend(np.frombuffer(data, "<i8").astype(np.int64).reshape(len(_COLUMNS), -1))
+        return leases
+
+
+# What this process has unsubscribed.
+
+
+NEWEST = 4096
+
+
+class Unsubscribed:
+    """Ids with the seqs at which they ended. One thread at a time adds and forgets; any may ask meanwhile."""
+
+    def __init__(self) -> None:
+        none = np.zeros(0, np.int64)
+        self._older: tuple[Longs, Longs] = (none, none)  # ids in order, and their seqs
+        self._newest: dict[int, int] = {}
+
+    def __contains__(self, id: int) -> bool:
+        if id in self._newest:
+            return True
+        ids, _ = self._older
+        at = int(np.searchsorted(ids, id))
+        return at < len(ids) and int(ids[at]) == id
+
+    def __len__(self) -> int:
+        return len(self._newest) + len(self._older[0])
+
+    def add(self, ended: Mapping[int, int]) -> None:
+        """Add ids with their seqs."""
+        self._newest |= ended
+        if len(self._newest) > NEWEST:
+            ids = np.concatenate([self._older[0], np.fromiter(self._newest.keys(), np.int64, len(self._newest))])
+            seqs = np.concatenate([self._older[1], np.fromiter(self._newest.values(), np.int64, len(self._newest))])
+            order = np.argsort(ids, kind="stable")
+            self._older = (ids[order], seqs[order])  # first, so that whoever asks finds each in one of the two
+            self._newest = {}
+
+    def forget_through(self, seq: int) -> None:
+        """Forget those that ended up to a seq."""
+        ids, seqs = self._older
+        kept = seqs > seq
+        if not kept.all():
+            self._older = (ids[kept], seqs[kept])
+        self._newest = {id: at for id, at in self._newest.items() if at > seq}
+
+
+# --- The matcher, and the index ---------------------------------------------------------------------------------------
+
 
 log = logging.getLogger("tocsin.broker")
 _FEW = 500  # subscriptions that are not worth a tier of their own
@@ -236,92 +460,6 @@ class LiveMatcher:
             self._folder.close()
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """What a folder holds, as of one seq."""
-
-    index: SubscriptionIndex
-    leases: LiveLeases
-    seq: int
-
-
-class LiveFolder(IndexFolder):
-    """The folder of a live index: segments, and the leases as of the same seq, of one incarnation of a store."""
-
-    def __init__(self, path: Path, incarnation: str) -> None:
-        super().__init__(path)
-        self._incarnation = incarnation
-        self._lock: IO[str] | None = None
-
-    def load_live(self, schema: Schema) -> Loaded:
-        """Return the index as it was saved; raises FileError where it is not whole or not of this store."""
-        index, manifest = self.load(schema)
-        return Loaded(index, self._read_leases(manifest), manifest.seq)
-
-    def _leases_path(self, seq: int) -> Path:
-        return self.path / f"{seq}.leases"
-
-    def _read_leases(self, manifest: Manifest) -> LiveLeases:
-        path = self._leases_path(manifest.seq)
-        try:
-            head, _, body = path.read_bytes().partition(b"\n")
-            facts = msgspec.json.decode(head)
-            if facts["incarnation"] != self._incarnation:
-                raise FileError(str(path), "it belongs to another store")
-            if facts["checksum"] != zlib.crc32(body):
-                raise FileError(str(path), "its checksum does not fit")
-            return LiveLeases.from_bytes(body)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise FileError(str(path), f"not the leases of an index: {error}") from None
-
-    def save_as_of(self, index: SubscriptionIndex, seq: int, leases: LiveLeases) -> None:
-        """Make the index durable as of seq, unless another process is the one that writes."""
-        if not self.become_writer():
-            return
-        body = leases.to_bytes()
-        facts = {"incarnation": self._incarnation, "checksum": zlib.crc32(body)}
-        head = msgspec.json.encode(facts)
-        unfinished = self.path / f"{seq}.leases.unfinished"
-        with unfinished.open("wb") as file:
-            file.write(head + b"\n" + body)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(self._leases_path(seq))
-        self.save(index, seq)
-        for path in self.path.glob("*.leases"):
-            if path != self._leases_path(seq):
-                path.unlink(missing_ok=True)
-
-    def _swap(self, manifest: Manifest) -> None:
-        reach("index.before-manifest")
-        super()._swap(manifest)
-        reach("index.after-manifest")
-
-    def discard(self) -> None:
-        """Remove the manifest, so that nobody takes what it names for an index."""
-        (self.path / "manifest.json").unlink(missing_ok=True)
-
-    def become_writer(self) -> bool:
-        """Return whether this process is, from now on, the one that writes here."""
-        if self._lock is not None:
-            return True
-        self.path.mkdir(parents=True, exist_ok=True)
-        lock = (self.path / "writer").open("w")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            lock.close()
-            return False
-        self._lock = lock
-        return True
-
-    def close(self) -> None:
-        """Let another process write."""
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
-
-
 # --- The live index ---------------------------------------------------------------------------------------------------
 
 
@@ -409,63 +547,3 @@ class LiveIndex:
 def lease_of(row: LeaseRow) -> Lease:
     """Return the lease of a row of the store."""
     return Lease(row.id, row.owner, row.start_us, row.end_us, NEVER if row.deleted_seq is None else row.deleted_seq)
-
-
-# Opening the index of a broker.
-
-
-def open_index(
-    store: Store,
-    engine: str,
-    folder: str | Path | None,
-    registry: Registry | None = None,
-    *,
-    programs: Programs | None = None,
-    read_only: bool = False,
-) -> LiveIndex:
-    """Return a live index; it follows the store from its `seq` on, which is 0 where it must be built anew.
-
-    With `read_only` a folder that cannot be used is left as it is: its writer may be about to replace it.
-    """
-    place = folder_of(store, folder) if engine == "columnar" else None
-    if place is None:
-        return LiveIndex(LiveMatcher(engine, operators=registry, programs=programs))
-    live = LiveFolder(place, store.incarnation)
-    try:
-        loaded = _load(store, live)
-    except FileError as error:
-        log.warning("the index cannot be used and is built anew from the store: %s", error)
-        if not read_only:
-            live.discard()
-        loaded = None
-    if loaded is None:
-        kept = None if read_only else live
-        return LiveIndex(LiveMatcher(engine, kept, operators=registry, programs=programs))
-    matcher = LiveMatcher(engine, live, loaded.index, operators=registry, programs=programs)
-    return LiveIndex(matcher, loaded.leases, loaded.seq)
-
-
-def folder_of(store: Store, folder: str | Path | None) -> Path | None:
-    """Return the folder of a store's index: as given, else beside the file; none for a database that is no file."""
-    if folder is not None:
-        return Path(folder)
-    return None if store.path is None else store.path.with_name(f"{store.path.name}.index")
-
-
-def _load(store: Store, folder: LiveFolder) -> Loaded | None:
-    """Return what is in the folder, None where nothing is; raises FileError where it is of no use."""
-    manifest = folder.manifest()
-    if manifest is None:
-        return None
-    with store.read() as connection:
-        stands = read_meta(connection)
-        versions = {entry.version: entry.schema for entry in schema_history.history(connection)}
-    where = str(folder.path)
-    if manifest.seq > stands.seq:
-        raise FileError(where, f"it is as of seq {manifest.seq}, and the store is at {stands.seq}")
-    if manifest.seq < stands.horizon:
-        raise FileError(where, f"it is as of seq {manifest.seq}, and what ended up to {stands.horizon} is not kept")
-    made_under, schema = versions.get(manifest.schema_version), versions.get(stands.schema_version)
-    if made_under is None or schema is None:
-        raise FileError(where, "it was made under another schema")
-    return folder.load_live(made_under)  # who follows the store goes on to the schema in force, and moves what it must

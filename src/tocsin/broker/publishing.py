@@ -195,7 +195,7 @@ class Publish:
     schema: Schema | None = None  # by which it was judged
     items: list[Admitted | Rejected] = field(default_factory=list)
     mapping: SiteMapping | None = None  # of the site whose documents these are
-    memo: ProgramMemo = field(default_factory=ProgramMemo)  # what programs have said
+    memo: ProgramMemo | None = None  # what programs have said
     tries: int = 0  # how often operators and programs were asked before the commit
 
     @cached_property
@@ -217,8 +217,9 @@ class Publish:
         """Do what takes long before the commit: judge, and let operators and programs run for what follows the rules."""
         self.judge(core, core.schema)
         self.tries += 1
-        if core.matches_inline:
+        if core.matches_inline and core.live.matcher.takes_long:
             fine = [item for item in self.items if isinstance(item, Admitted)]
+            self.memo = self.memo or ProgramMemo()
             said = core.live.matcher.prefetch([item.event for item in fine], [item.known for item in fine], self.memo)
             for item, known in zip(fine, said, strict=True):
                 item.known = known
@@ -423,9 +424,15 @@ def _match(
     arrivals = [commit.now_us] * len(seqs)
     found: list[Event] = [item.event for _, _, item in stored]
     known = {at: item.known for at, (_, _, item) in enumerate(stored) if item.known is not None}
-    closed = commit.live.matcher.takes_long and all(part.is_patient for part in parts)
-    inquiry, memo = Inquiry(known, closed=closed), ProgramMemo.joined([part.memo for part in parts], closed=closed)
-    with commit.live.matcher.programs.remembering(memo):
+    matcher = commit.live.matcher
+    if not matcher.takes_long:
+        inquiry = Inquiry(known)
+        matches = commit.live.match(seqs, arrivals, found, inquiry)
+        return matches, outcomes_of(commit.live, seqs, arrivals, found, matches, inquiry)
+    closed = all(part.is_patient for part in parts)
+    inquiry = Inquiry(known, closed=closed)
+    memo = ProgramMemo.joined([part.memo for part in parts if part.memo is not None], closed=closed)
+    with matcher.programs.remembering(memo):
         matches = commit.live.match(seqs, arrivals, found, inquiry)
     if closed and (memo.missing or inquiry.missing):
         lacking = {id(stored[at][2]) for at in inquiry.missing}

@@ -24,13 +24,13 @@ from sqlalchemy import Connection, select
 from tocsin.broker.admission import admit_stored
 from tocsin.broker.broker import Broker
 from tocsin.broker.expressions import bind_stored
-from tocsin.broker.live_index import LiveFolder, folder_of
+from tocsin.broker.live_folder import LiveFolder, folder_of
 from tocsin.compile.ids import kept_ids
 from tocsin.errors import FileError, StoreDamaged, StoreError, TocsinError
 from tocsin.index.check import check_segment
 from tocsin.language import BoundSubscription
 from tocsin.language.semantics import evaluate
-from tocsin.operators.calls import StoredCalls
+from tocsin.operators.operator import StoredCalls
 from tocsin.operators.registry import Registry
 from tocsin.schema import Schema, arrived
 from tocsin.store import Store, schema_history, tables

@@ -19,8 +19,7 @@ from typer.core import TyperGroup
 
 import tocsin
 from tocsin import plugins
-from tocsin.cli import capacity, db, doctor, mapping, match, operators, pipeline, remote, rules, schema, serve
-from tocsin.errors import NotSupported
+from tocsin.cli import db, doctor, mapping, match, operators, pipeline, remote, rules, schema, serve
 
 # Name -> the distribution that has it, and what it is.
 KNOWN = {
@@ -110,16 +109,10 @@ app.command("why")(remote.why)
 app.command("export")(rules.export)
 app.command("apply")(rules.apply)
 app.command("test")(rules.hold)
-app.command("capacity")(capacity.capacity)
+app.command("capacity")(doctor.capacity)
 app.command("doctor")(doctor.doctor)
 app.command("warm")(doctor.warm)
 add_plugin_commands(app)
-
-
-@app.command("symmetric", hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def symmetric() -> None:
-    """Offers are events with rules: `tocsin match` and `tocsin explain` take them, and subscriptions with properties."""
-    raise NotSupported("offers are events with rules: use tocsin match, or tocsin explain (docs/offers.md)")
 
 
 @app.command()

@@ -26,7 +26,7 @@ _FILE = typer.Argument(help="A .json, .toml or .xml schema file, or an example's
 @app.command()
 def check(file: str = _FILE, json: bool = JSON_OPTION) -> None:
     """Load a schema and report what is redundant in it. Exit code 1: it loads, but there are findings."""
-    from tocsin.schema.consolidate import consolidation_report
+    from tocsin.schema.growth import consolidation_report
 
     schema = load_schema(file)
     report = consolidation_report(schema)
@@ -100,7 +100,7 @@ def consolidate(
     ),
 ) -> None:
     """Make one what is said twice: attributes with nearly the same name and the same domain, by aliases."""
-    from tocsin.schema.consolidate import consolidated
+    from tocsin.schema.growth import consolidated
 
     old = load_schema(file)
     new = consolidated(old)
@@ -237,7 +237,7 @@ def render_schema(schema: Schema, format: str, event_types: Sequence[str]) -> st
     if format == "table":
         return _table(schema, event_types)
     if format.startswith("dtd:"):
-        from tocsin.xml.dtd import dtd
+        from tocsin.xml.requests import dtd
 
         return dtd(schema, format.removeprefix("dtd:"))
     if format not in _WRITERS:

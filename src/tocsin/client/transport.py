@@ -80,7 +80,9 @@ class ServiceRefused(TocsinError):
         self.status, self.problem = status, problem
         self.retry_after_seconds = retry_after_seconds
         self.name = str(problem.get("type", "")).rpartition("/")[2]
-        super().__init__(f"{status} {problem.get('title', '')}: {problem.get('detail', '')}")
+        detail = str(problem.get("detail", ""))
+        between = "\n" if "\n" in detail else " "  # a detail that marks a place begins its line
+        super().__init__(f"{status} {problem.get('title', '')}:{between}{detail}")
 
 
 class ServiceUnreachable(TocsinError):

@@ -107,7 +107,7 @@ class ExplainedNode:
         return found if self.side is None else {**found, "side": self.side}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation(Shown):
     """The answer for one pair, with its reasons.
 
@@ -169,6 +169,9 @@ class Explanation(Shown):
             lines.append("to match, it would take:")
             lines += [f"  {_wish(outcome)}" for outcome in self.changes]
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)  # it is asked for to be read, at a prompt as well
 
 
 def explain(

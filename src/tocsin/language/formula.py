@@ -93,11 +93,6 @@ def no_functions(_name: str, _first: object) -> None:
     return
 
 
-def functions_by_name(functions: Mapping[str, Function]) -> Resolver:
-    """Return the resolver for functions that are called by their own names."""
-    return lambda name, _first: functions.get(name)
-
-
 # --- operators --------------------------------------------------------------------------------------------------------
 
 Substitution = Mapping[str, Value]  # variable -> value

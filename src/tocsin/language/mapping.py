@@ -34,8 +34,8 @@ groups (RE2), `formula` (over attributes that rules before it gave, and the fiel
 same), `array` (rules for each object of an array). A path such as "seller.name" leads through objects and arrays. What a
 document has beyond the rules is passed over, or refused with others = "refuse".
 
-SiteMapping.translate is the definition; mapping_columns.py does the same column by column. Values that come out are canonical:
-what cannot be is refused, with the name of the original field. `back` undoes what can be undone.
+Values that come out are canonical: what cannot be is refused, with the name of the original field. `back` undoes what can
+be undone.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from tocsin.language.mapping import (
 )
 from tocsin.language.units import UNIT_DIMENSIONS
 from tocsin.schema import EVENT_TYPE, Domain, EnumeratedDomain, HierarchicalDomain, Schema
-from tocsin.schema.consolidate import are_similar
+from tocsin.schema.growth import are_similar
 
 MISSING = ("", "NA", "N/A", "null", "NaN", "-")
 MOST_SHOWN = 8

@@ -60,7 +60,10 @@ class Offer(Event):
 
 def is_offer(raw: object) -> bool:
     """Return whether a raw event is an offer: no attribute's value is an object, so `event` cannot be one."""
-    return isinstance(raw, Mapping) and isinstance(raw.get("event"), Mapping)
+    if not isinstance(raw, dict) and not isinstance(raw, Mapping):
+        return False
+    inner = raw.get("event")
+    return inner is not None and isinstance(inner, Mapping)  # asking an abstract class takes longer than all the rest
 
 
 class OfferBinder:
@@ -237,3 +240,8 @@ def _rules(given: object, texts: OfferBinder, violations: list[Violation]) -> tu
         except LanguageError as error:
             violations.append(Violation("bad value", None, f"rule {number}: {error}"))
     return tuple(found)
+
+
+def needs_scan(event: Event) -> bool:
+    """Return whether an event is more than its values: it has rules, or computes attributes."""
+    return isinstance(event, Offer) and bool(event.rules or event.computed)

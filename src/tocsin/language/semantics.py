@@ -55,7 +55,6 @@ from tocsin.errors import BadValue, FormulaFailed, shown
 from tocsin.language.bind import BoundSubscription
 from tocsin.language.formula import (
     NO_OPERATORS,
-    ConditionFormula,
     Function,
     Operators,
     Substitution,
@@ -430,11 +429,6 @@ def _domain(bound: Predicate | Comparison) -> Domain:
 def compute(formula: ValueFormula, row: Row) -> Value | None:
     """Return the formula's value for the row, None where it is absent; raises FormulaFailed."""
     return value_of(formula.root, Situation(row))
-
-
-def condition_holds(formula: ConditionFormula, row: Row) -> bool:
-    """Return whether the condition holds for the row; raises FormulaFailed."""
-    return holds(formula.root, Situation(row))
 
 
 def value_of(tree: Expression, situation: Situation) -> Value | None:

@@ -11,7 +11,7 @@ from tocsin.matching.engine import Capabilities, Engine, SubscriptionId, Work
 # Name -> where the class is; imported when asked for, since it compiles kernels.
 _ENGINES = {
     "columnar": "tocsin.matching.matcher:Matcher",
-    "naive": "tocsin.matching.naive:NaiveMatcher",
+    "naive": "tocsin.matching.engine:NaiveMatcher",
 }
 # The papers' algorithms, to be compared: other engines may be added by the entry points tocsin.engines.
 _IN_THE_LAB = (

@@ -7,6 +7,10 @@ Inquiry: what matching a batch of events finds out beside which subscriptions ma
 
 The values of variables and of computed attributes belong to matches, failures to pairs that have no answer. What operators
 said is kept for each event, so that nothing is asked twice: by another segment, or by the match that follows a prefetch.
+
+The naive engine: every subscription is tested against every event, by the definition (Le Subscribe, section 3.1).
+
+Time: subscriptions times predicates, for each event. It is the yardstick of the others, and the one to trust.
 """
 
 from __future__ import annotations
@@ -16,17 +20,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.errors import DuplicateSubscription, UnknownSubscription
 from tocsin.language import BoundSubscription, Subscription, bind
 from tocsin.language.documents import BadLine, read_lines
 from tocsin.language.formula import NO_OPERATORS, Operators, Substitution
+from tocsin.language.formula_columns import column_of
+from tocsin.language.offer import Offer
+from tocsin.language.semantics import decide
 from tocsin.language.syntax import Op
-from tocsin.schema import Event, Schema, Value
+from tocsin.matching.offering import OfferMatches
+from tocsin.offers.programs import Programs
+from tocsin.operators.operator import StoredCalls
+from tocsin.schema import Event, Schema, Value, arrived
 
 if TYPE_CHECKING:
     from tocsin.matching.offering import OfferMatches
     from tocsin.operators.problem import EventEvaluation
     from tocsin.operators.questions import OperatorQuestions
-
 
 SubscriptionId = str | int
 
@@ -212,3 +225,104 @@ class Engine(ABC):
             else:
                 self.add(*found)
         return bad
+
+
+# --- The naive engine -------------------------------------------------------------------------------------------------
+
+
+Int64s = npt.NDArray[np.int64]
+
+
+class NaiveMatcher(Engine):
+    """Tests each subscription in turn."""
+
+    name: ClassVar[str] = "naive"
+    capabilities: ClassVar[Capabilities] = Capabilities(decided_leaves=True)
+
+    def __init__(self, schema: Schema, operators: Operators = NO_OPERATORS, programs: Programs | None = None) -> None:
+        super().__init__(schema)
+        self.operators, self.stored_operators = operators, StoredCalls(operators)
+        self.programs = Programs() if programs is None else programs
+        self._subscriptions: dict[SubscriptionId, BoundSubscription] = {}
+
+    def add(self, id: SubscriptionId, subscription: BoundSubscription) -> None:
+        if id in self._subscriptions:
+            raise DuplicateSubscription(id)
+        self._subscriptions[id] = subscription
+
+    def remove(self, id: SubscriptionId) -> None:
+        if self._subscriptions.pop(id, None) is None:
+            raise UnknownSubscription(id)
+
+    def set_schema(self, schema: Schema) -> None:
+        """Go on with an extension of the schema; subscriptions are bound anew by who added them."""
+        self.schema = schema
+        self._subscriptions = {}
+
+    def match(self, event: Event) -> list[SubscriptionId]:
+        return [found.id for found in self.find(event)[0]]
+
+    def find(self, event: Event) -> tuple[list[Match], list[Failure]]:
+        """Return the matches of an event, with the values of variables and what is computed; and what failed."""
+        matches, failures = [], []
+        event = arrived(event)
+        for id, subscription in self.held():
+            verdict = decide(subscription, event, self.stored_operators)
+            if verdict.matched:
+                matches.append(Match(id, verdict.bindings, verdict.computed))
+            elif verdict.failure is not None:
+                failures.append(Failure(id, verdict.failure))
+        self.work.events += 1
+        self.work.matches += len(matches)
+        self.work.subscriptions_checked += len(self._subscriptions)
+        return matches, failures
+
+    def held(self) -> list[tuple[SubscriptionId, BoundSubscription]]:
+        """Return the subscriptions of this moment."""
+        return list(self._subscriptions.items())
+
+    def subscription(self, id: SubscriptionId) -> BoundSubscription:
+        """Return a subscription; raises UnknownSubscription."""
+        if id not in self._subscriptions:
+            raise UnknownSubscription(id)
+        return self._subscriptions[id]
+
+    def find_batch(self, events: Sequence[Event]) -> list[tuple[list[Match], list[Failure]]]:
+        return [self.find(event) for event in events]
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether there is anything to prefetch: what it finds out is not kept."""
+        return False
+
+    def find_all(
+        self, events: Sequence[Event], inquiry: Inquiry, arrival: Int64s | None = None
+    ) -> tuple[Int64s, Int64s]:
+        """Return (position of the event, id) of every match, of subscriptions whose ids are numbers."""
+        positions, ids = [], []
+        for at, event in enumerate(events):
+            matches, failures = self.find(event if arrival is None else arrived(event, int(arrival[at])))
+            for found in matches:
+                positions.append(at)
+                ids.append(found.id)
+                if found.bindings:
+                    inquiry.bindings[at, found.id] = found.bindings
+            if isinstance(event, Offer) and event.computed:
+                inquiry.offers[at] = _offer_matches(event, matches)
+            inquiry.failures.update(((at, failed.id), failed.reason) for failed in failures)
+        return np.array(positions, np.int64), np.array(ids, np.int64)
+
+    def snapshot(self) -> NaiveMatcher:
+        copy = NaiveMatcher(self.schema, self.operators, self.programs)
+        copy._subscriptions = dict(self._subscriptions)
+        return copy
+
+    def __len__(self) -> int:
+        return len(self._subscriptions)
+
+
+def _offer_matches(offer: Offer, matches: Sequence[Match]) -> OfferMatches:
+    columns = {
+        each.name: column_of(each.domain, [found.computed[each.name] for found in matches]) for each in offer.computed
+    }
+    return OfferMatches(np.array([found.id for found in matches], np.int64), columns)

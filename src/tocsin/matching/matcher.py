@@ -37,20 +37,19 @@ from tocsin.index.subscription_index import ALWAYS, IndexStats, Lifetime, Subscr
 from tocsin.language import BoundSubscription, Explanation, Subscription, explain, parse
 from tocsin.language.documents import BadLine, read_lines
 from tocsin.language.formula import Operators
-from tocsin.language.offer import is_offer
+from tocsin.language.offer import is_offer, needs_scan
 from tocsin.matching.columnar.matches import Matches, TierIds
 from tocsin.matching.columnar.near_misses import near_misses, predicate_text
 from tocsin.matching.columnar.raw_events import match_packed
 from tocsin.matching.columnar.segment_matcher import WorkCounters, visited_share
 from tocsin.matching.columnar.tier_reader import OUTPUT_IDS, TierReader, match_tiers
-from tocsin.matching.engine import Capabilities, Engine, Failure, Inquiry, Match, SubscriptionId
+from tocsin.matching.engine import Capabilities, Engine, Failure, Inquiry, Match, NaiveMatcher, SubscriptionId
 from tocsin.matching.frames import decoded, match_frame
-from tocsin.matching.naive import NaiveMatcher
-from tocsin.matching.offering import OfferMatches, match_offers, needs_scan
+from tocsin.matching.offering import OfferMatches, match_offers
 from tocsin.matching.recall import recalled
 from tocsin.offers.analysis import Analysis
 from tocsin.offers.programs import Programs
-from tocsin.operators.calls import StoredCalls
+from tocsin.operators.operator import StoredCalls
 from tocsin.operators.problem import Schedule
 from tocsin.operators.questions import OperatorQuestions
 from tocsin.operators.registry import Registry
@@ -296,7 +295,7 @@ class Matcher(Engine, Shown):
     def takes_long(self) -> bool:
         """Whether there is something to prefetch: operators that subscriptions call, or programs that offers do."""
         readers = self._current().readers
-        return any(reader.deciders.asks for reader in readers) or any(one.callable for one in self.programs)
+        return any(reader.deciders.asks for reader in readers) or self.programs.take_long
 
     def match(self, event: RawEvent, *, seq: int | None = None, arrival: int | None = None) -> list[SubscriptionId]:
         """Return the ids that the event satisfies; as of a seq and an arrival time (microseconds), where given."""

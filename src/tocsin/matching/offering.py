@@ -33,11 +33,6 @@ Int64s = npt.NDArray[np.int64]
 _NOBODY = np.zeros(0, np.int32)
 
 
-def needs_scan(event: Event) -> bool:
-    """Return whether an event is more than its values: it has rules, or computes attributes."""
-    return isinstance(event, Offer) and bool(event.rules or event.computed)
-
-
 @dataclass(frozen=True, slots=True)
 class OfferMatches:
     """Whom one offer matches: what is told of each subscription, and, in the same order, what is computed for it."""

@@ -7,7 +7,7 @@
       requests.py        what an offer asks of rows, as intervals of columns, and what rows accept, as codes
       scan_kernel.py     which rows have a value in an interval, intersected for all offers at once
       survivors.py       what the scan leaves is decided, in groups of offers whose formulas are alike
-      computing.py       computed attributes; values that ask nothing of the offer are kept
+      requests.py       computed attributes; values that ask nothing of the offer are kept
 
 What matches is defined in language/semantics.py; the matcher (tocsin.matching) holds one OfferScan for each tier.
 """

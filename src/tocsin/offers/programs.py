@@ -254,6 +254,7 @@ class Programs:
     def __init__(self, programs: Sequence[Program] = (), cache: ProgramCache | None = None) -> None:
         self.cache = ProgramCache() if cache is None else cache
         self.generation = 0  # one more with each change: what was bound before may be out of date
+        self.take_long = False  # whether there are callables
         self.calls = 0  # of callables
         self.foreign = ForeignCalls()
         self._own = threading.local()  # the memo of each thread
@@ -272,12 +273,14 @@ class Programs:
         """Hold a program in place of any other version of it, also a newer one."""
         self._programs[program.name] = program
         self.generation += 1
+        self.take_long = any(one.callable for one in self)
         self.cache.invalidate(program.name)
 
     def remove(self, name: str) -> None:
         """Let go of a program."""
         del self._programs[self[name].name]
         self.generation += 1
+        self.take_long = any(one.callable for one in self)
         self.cache.invalidate(name)
 
     def __getitem__(self, name: str) -> Program:

@@ -38,8 +38,7 @@ from tocsin.language.formula import NO_OPERATORS, Operators
 from tocsin.language.offer import Offer
 from tocsin.language.semantics import Verdict, decide
 from tocsin.offers import scan_kernel as k
-from tocsin.offers.computing import Computing
-from tocsin.offers.requests import HullIndex, PropertyIndex, Requests, Rules, TierRows
+from tocsin.offers.requests import Computing, HullIndex, PropertyIndex, Requests, Rules, TierRows
 from tocsin.offers.scan_kernel import BitmapIndex
 from tocsin.offers.survivors import Computed, OfferCandidates, Static, Survivors
 from tocsin.schema import Schema

@@ -46,8 +46,7 @@ from tocsin.language.syntax import (
     ScopeCondition,
 )
 from tocsin.offers import scan_kernel as k
-from tocsin.offers.computing import CodedPairs, CodedValues, Computing, Kept, Known, compute, given_of
-from tocsin.offers.requests import Rest
+from tocsin.offers.requests import CodedPairs, CodedValues, Computing, Kept, Known, Rest, compute, given_of
 from tocsin.schema import Domain, Value
 
 

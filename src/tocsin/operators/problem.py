@@ -29,9 +29,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.operators.calls import CallPattern
-from tocsin.operators.operator import Row
-from tocsin.operators.runner import CallResult, Runner
+from tocsin.operators.operator import CallPattern, Row
+from tocsin.operators.registry import CallResult, Runner
 from tocsin.schema import Event
 
 Int32s = npt.NDArray[np.int32]

@@ -31,9 +31,8 @@ from tocsin.language.formula import Scope, Substitution
 from tocsin.language.semantics import Situation, Solutions, satisfying
 from tocsin.language.sides import sides_of, variables_of
 from tocsin.language.syntax import And, Constant, Node, Not, OperatorCall, Variable
-from tocsin.operators.calls import CallPattern, StoredCalls, unify
 from tocsin.operators.foreign import Flight
-from tocsin.operators.operator import Operator, Parameter, Row
+from tocsin.operators.operator import CallPattern, Operator, Parameter, Row, StoredCalls, unify
 from tocsin.operators.problem import (
     Bools,
     EventEvaluation,
@@ -46,8 +45,7 @@ from tocsin.operators.problem import (
     Steps,
     Workload,
 )
-from tocsin.operators.registry import Registry
-from tocsin.operators.runner import CallResult, Runner
+from tocsin.operators.registry import CallResult, Registry, Runner
 from tocsin.schema import Domain, Event, Schema, Value, ViewAttribute
 
 T = TypeVar("T", bound=np.generic)

@@ -6,7 +6,7 @@ DataFrames (tocsin.spark is their public face):
     match_batches.py        what runs in the workers: Arrow in, Arrow out
     admission.py            a batch of rows -> events in canonical columns, events, rejections; column_checks.py: by column
     match_lists.py          the matches of a batch, and what their pairs tell
-    match_file.py           lists written by the workers to Parquet, with list_chunk.py and the kernels of list_pages.py
+    match_file.py           lists written by the workers to Parquet, with list_chunk.py and the kernels of list_chunk.py
     backfill.py             what a subscription would have matched
 
 Subscriptions:

@@ -1,7 +1,7 @@
 """Admission of a batch: rows of any columns -> events in canonical columns, and the reasons of those that are none.
 
 Two ways, with one meaning. The columnar way checks whole columns (column_checks.py) and gives canonical columns, ready
-for the engine; JSON and maps become columns first (json_columns.py). Rows that it cannot decide (a text where a number
+for the engine; JSON and maps become columns first (column_checks.py). Rows that it cannot decide (a text where a number
 belongs, an unknown attribute, ...) become raw events, and are admitted one by one by the schema, which is the definition,
 and which tells the reasons.
 """
@@ -18,8 +18,7 @@ import numpy.typing as npt
 
 from tocsin.errors import EventRejected, Violation
 from tocsin.language.offer import is_offer
-from tocsin.pipeline.column_checks import fit
-from tocsin.pipeline.json_columns import BROKEN, MAX_NESTED, map_columns, read_all, values_of
+from tocsin.pipeline.column_checks import BROKEN, MAX_NESTED, fit, map_columns, read_all, values_of
 from tocsin.pipeline.plan import Layout
 from tocsin.schema import EVENT_TYPE, Event, Schema, ViewAttribute
 from tocsin.schema.arrow import arrow_type

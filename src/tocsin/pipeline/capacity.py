@@ -3,7 +3,7 @@
 The model is written down in docs/scale.md. An event costs a task its transport and admission, and the engine's search,
 which grows as a power of the number of subscriptions; a match costs its id. An event goes to every shard. Figures come from
 `measure_figures`, on the machine at hand, with the user's own sample of subscriptions and events or a made one; three sizes
-of the sample tell how the search grows. Used by cli/capacity.py; benchmarks/capacity.py holds predictions against runs.
+of the sample tell how the search grows. Used by cli/doctor.py; benchmarks/capacity.py holds predictions against runs.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import numpy as np
 
 from tocsin.broker.admission import OfferAdmission, PublishedOffer
 from tocsin.broker.core import BrokerSettings, Core
-from tocsin.broker.live_index import folder_of, open_index
+from tocsin.broker.live_folder import folder_of, open_index
 from tocsin.broker.publishing import Outcome, outcomes_of
 from tocsin.errors import UnknownSubscription
 from tocsin.index.encode import EventColumns, EventRows

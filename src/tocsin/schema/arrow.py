@@ -12,17 +12,16 @@
     object                      struct of its attributes, which are no columns of their own
 
 A multiple attribute is a list of these; `event_type` always is. A number that its column cannot hold exactly (an int
-beyond 64 bits in int64, an int that float64 would round) is refused with BadValue rather than changed: declare the
-domain as decimal, or with wider bounds. Field metadata names the domain and its kind.
+beyond 64 bits in int64, an int that float64 would round) wants a domain that is decimal, or has wider bounds. Field
+metadata names the domain and its kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from tocsin.errors import BadDefinition, BadValue, UnknownAttribute
-from tocsin.schema.domain import Domain, NumericDomain, ObjectDomain, TimeDomain, Value
+from tocsin.schema.domain import Domain, NumericDomain, ObjectDomain
 from tocsin.schema.event import Event
 from tocsin.schema.event_type import EVENT_TYPE, View, ViewAttribute
 from tocsin.schema.finite_domains import EnumeratedDomain, HierarchicalDomain
@@ -42,21 +41,6 @@ def to_arrow(schema: Schema, event_types: Iterable[str] = ()) -> pa.Schema:
     fields = [_field(entry, view) for entry in view.attributes.values() if not _is_inner(entry.name, view)]
     names = [name for name in schema.event_types if name in view.event_types]
     return pa.schema(fields, metadata={"tocsin.version": str(schema.version), "tocsin.event_types": "\n".join(names)})
-
-
-def events_to_arrow(events: Iterable[Event], schema: Schema, event_types: Iterable[str] = ()) -> pa.RecordBatch:
-    """Return the events as one batch, a row each; raises BadValue where a column cannot hold a number exactly."""
-    import pyarrow as pa
-
-    view = schema.view(event_types)
-    rows = list(events)
-    _check_names(rows, view)
-    columns = [
-        _column(entry, [event.values.get(name) for event in rows], view)
-        for name, entry in view.attributes.items()
-        if not _is_inner(name, view)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=to_arrow(schema, view.event_types))
 
 
 def events_from_arrow(batch: pa.RecordBatch, schema: Schema) -> list[Event]:
@@ -134,85 +118,6 @@ def _is_text(domain: NumericDomain) -> bool:
     low, high = domain.minimum, domain.maximum
     is_wide = (low is not None and low < _SMALLEST) or (high is not None and high > _LARGEST)
     return domain.type == "decimal" or (domain.type == "int" and is_wide)
-
-
-# --- columns ----------------------------------------------------------------------------------------------------------
-
-
-def _column(entry: ViewAttribute, rows: Sequence[tuple[Value, ...] | None], view: View) -> pa.Array:
-    import pyarrow as pa
-
-    if isinstance(entry.domain, ObjectDomain):
-        kind = _type(entry, view)
-        raws = [None if values is None else [_raw_object(entry.name, one, view) for one in values] for values in rows]
-        if entry.multiple:
-            return pa.array(raws, pa.list_(kind))
-        return pa.array([None if raw is None else raw[0] for raw in raws], kind)
-    if entry.multiple:
-        flat: list[Value] = []
-        offsets = [0]
-        for values in rows:
-            flat.extend(values or ())
-            offsets.append(len(flat))
-        missing = pa.array([values is None for values in rows], pa.bool_())
-        items = _values(entry, flat)
-        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items, mask=missing)
-    for values in rows:
-        if values is not None and len(values) > 1:
-            raise BadDefinition(f"{entry.name} is unique in this view, and an event gives {len(values)} values")
-    return _values(entry, [None if values is None else values[0] for values in rows])
-
-
-def _raw_object(array: str, element: Any, view: View) -> dict[str, Any]:
-    """Return an element as its struct takes it."""
-    raw: dict[str, Any] = {}
-    for name, entry in _inner(array, view):
-        if isinstance(entry.domain, ObjectDomain):
-            given: list[Any] = [_raw_object(entry.name, one, view) for one in element.get(entry.name, ())]
-        else:
-            given = [_held(entry.name, entry.domain, value) for value in element.get(entry.name, ())]
-        raw[name] = (given or None) if entry.multiple else (given[0] if given else None)
-    return raw
-
-
-def _values(entry: ViewAttribute, values: Sequence[Value | None]) -> pa.Array:
-    import pyarrow as pa
-
-    domain, arrow = entry.domain, arrow_type(entry.domain)
-    if isinstance(domain, EnumeratedDomain | HierarchicalDomain):
-        keys = pa.array([None if value is None else domain.key(value) for value in values], pa.int32())
-        return pa.DictionaryArray.from_arrays(keys, pa.array(domain.values, pa.string()))
-    return pa.array([None if value is None else _held(entry.name, domain, value) for value in values], arrow)
-
-
-def _held(name: str, domain: Domain, value: Any) -> object:
-    """Return a value as its column takes it."""
-    if isinstance(domain, TimeDomain):
-        return domain.key(value)
-    if domain.kind == "point":
-        return {"lat": value[0], "lon": value[1]}
-    if not isinstance(domain, NumericDomain):
-        return value
-    if _is_text(domain):
-        return str(value)
-    if domain.type == "int":
-        if not _SMALLEST <= value <= _LARGEST:
-            raise BadValue(value, domain.name, f"a whole number of 64 bits, as the column {name!r} needs")
-        return value
-    try:
-        held = float(value)
-    except OverflowError:
-        held = 0.0
-    if held != value:
-        raise BadValue(value, domain.name, f"a number that the 64-bit float of column {name!r} holds exactly")
-    return held
-
-
-def _check_names(rows: Iterable[Event], view: View) -> None:
-    for event in rows:
-        for name in event.values:
-            if name not in view.attributes:
-                raise UnknownAttribute(name, view.attributes)
 
 
 def _raw_column(batch: pa.RecordBatch, name: str, schema: Schema) -> list[Any]:

@@ -13,7 +13,7 @@ other. language/sides.py says what each may speak of (symmetric subscriptions, s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from tocsin.errors import AttributeInType, UnknownAttribute, repeated
@@ -84,6 +84,11 @@ class View:
     event_types: frozenset[str]
     attributes: Mapping[str, ViewAttribute]
     unknown: Unknown = "refused"
+    mandatory: tuple[str, ...] = field(init=False, repr=False, compare=False)  # their names, in order
+
+    def __post_init__(self) -> None:
+        names = tuple(name for name, entry in self.attributes.items() if entry.mandatory)
+        object.__setattr__(self, "mandatory", names)
 
     @property
     def is_open(self) -> bool:
@@ -94,11 +99,6 @@ class View:
             return self.attributes[attribute]
         except KeyError:
             raise UnknownAttribute(attribute, self.attributes) from None
-
-    @property
-    def mandatory(self) -> tuple[str, ...]:
-        """The names of the mandatory attributes, in order."""
-        return tuple(name for name, entry in self.attributes.items() if entry.mandatory)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,24 +22,24 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from tocsin.broker import Broker
 from tocsin.errors import TocsinError
-from tocsin.service import principal, problems, telemetry
-from tocsin.service.edge import Edge
+from tocsin.service import problems, routing
+from tocsin.service.edge import Edge, Metrics, configure_logs, guarded
 from tocsin.service.identities import Identities
-from tocsin.service.limits import guarded
 from tocsin.service.openapi import openapi_document
 from tocsin.service.pipeline_watch import PipelineWatch, Watch
 from tocsin.service.routes import API_ROUTES
 from tocsin.service.routes.operations import start_daemon
 from tocsin.service.service import KernelsWarmed, Service, open_broker
 from tocsin.service.settings import ServiceSettings
-from tocsin.service.telemetry import Metrics
 from tocsin.service.web.builder import Overlaps
 from tocsin.service.web.dashboard_pages import History
 from tocsin.service.web.routes import RULES, page_routes
+from tocsin.service.web.visit import not_found
 
 
 class ServiceApp(Starlette):
@@ -82,9 +82,10 @@ def create_app(settings: ServiceSettings, *, broker: Broker | None = None, pipel
                 await asyncio.to_thread(opened.close)
 
     routes = [*API_ROUTES, *page_routes()]
-    principal.check_complete(routes, RULES)
+    routing.check_complete(routes, RULES)
     edge = Middleware(Edge, settings=settings, metrics=metrics)
-    app = ServiceApp(routes=routes, lifespan=lifespan, middleware=[edge], exception_handlers=problems.HANDLERS)
+    handlers = {**problems.HANDLERS, HTTPException: not_found}
+    app = ServiceApp(routes=routes, lifespan=lifespan, middleware=[edge], exception_handlers=handlers)
     app.router.redirect_slashes = False
     return app
 
@@ -146,7 +147,7 @@ def run(settings: ServiceSettings, *, tell: Tell, warn: Tell) -> None:
     """Serve until told to stop."""
     if settings.xml_port is not None:
         import tocsin.xml  # noqa: F401  says what to install before anything is begun
-    telemetry.configure(settings.log_level)
+    configure_logs(settings.log_level)
     os.umask(0o077)  # what is written beside the store says what people ask for
     _announce_admin(settings, tell, warn)
     app = create_app(settings)

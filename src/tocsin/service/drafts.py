@@ -28,8 +28,8 @@ from tocsin.errors import TocsinError
 from tocsin.language import from_json
 from tocsin.language.documents import decode
 from tocsin.schema import Event, arrived
-from tocsin.service.principal import Principal
 from tocsin.service.problems import BadRequest, NotFound, Throttled
+from tocsin.service.routing import Principal
 from tocsin.store.events import StoredEvent, documents_between, id_text, read_events
 
 _LOOKED_AT = 20_000  # events of the log that one request looks at

@@ -3,23 +3,50 @@
 A request id, a bound on the body (also on what a compressed body becomes), headers that make browsers careful, and one
 line in the log with one observation in the metrics. Written without Starlette's BaseHTTPMiddleware: that would buffer
 streams and cost more than the routing.
+
+Doors: how many connections there may be, and how long one may take to say what it wants.
+
+A request's headers come within a time, whether it is the first of its connection or a later one. Where all places are
+taken, or all of one address, whoever came first and has not said what it wants makes room for who comes now: so requests
+that are sent by halves keep nobody out, and what is being answered is never broken off. Bodies are timed by the edge.
+
+Rates: how much each account may ask in a minute, as a bucket that fills steadily and holds a minute's worth.
+
+Metrics for Prometheus: what the service counts. One registry a service, so that tests do not share figures.
+
+Logs: a JSON object a line on standard error, with request ids and without secrets.
+
+Nothing of a request is logged but its method, route, status and times: no bodies, headers or query strings. What still
+looks like a secret, in whatever field, is replaced. Control characters cannot break a line: JSON escapes them.
+
+Figures of operators for Prometheus: calls, time, failures and time-outs of each, as the broker's runner counts them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import collections
+import functools
 import itertools
+import logging
 import re
+import resource
 import secrets
+import sys
 import time
 import zlib
-from collections.abc import MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from tocsin.service.limits import Standing
+from tocsin.operators.registry import Runner
 from tocsin.service.problems import (
     BadRequest,
     Misdirected,
@@ -31,7 +58,324 @@ from tocsin.service.problems import (
     response_of,
 )
 from tocsin.service.settings import ServiceSettings
-from tocsin.service.telemetry import Metrics
+
+_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+
+
+class Metrics:
+    """The counters of a service."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "tocsin_http_requests", "Requests, by route and status", ["route", "status"], registry=self.registry
+        )
+        self.seconds = Histogram(
+            "tocsin_http_request_seconds", "Time to the end of the answer", ["route"], buckets=_BOUNDS,
+            registry=self.registry,
+        )  # fmt: skip
+        self.published = Counter("tocsin_events_published", "Events that were acknowledged", registry=self.registry)
+        self.streams = Gauge("tocsin_streams", "Open SSE streams and WebSockets", registry=self.registry)
+        self.pushed = Counter("tocsin_notifications_pushed", "Notifications pushed", ["way"], registry=self.registry)
+        self.deliveries = Counter(
+            "tocsin_webhook_attempts", "Attempts to deliver to webhooks", ["outcome"], registry=self.registry
+        )
+        self.stalled = Counter(
+            "tocsin_streams_stalled", "Readers that were closed because they took nothing", registry=self.registry
+        )
+        self.seq = Gauge("tocsin_seq", "The last seq given", registry=self.registry)
+        self.matched = Gauge("tocsin_matched_through", "The seq up to which events are matched", registry=self.registry)
+        self.subscriptions = Gauge("tocsin_subscriptions", "Live subscriptions", registry=self.registry)
+        self.failed_pairs = Gauge(
+            "tocsin_failed_pairs", "Events and subscriptions without an answer since the start: something failed",
+            registry=self.registry,
+        )  # fmt: skip
+        self.missing_operators = Gauge(
+            "tocsin_missing_operators", "Operators that subscriptions call and that are not installed",
+            registry=self.registry,
+        )  # fmt: skip
+        self.pipeline_up = Gauge("tocsin_pipeline_up", "1 while the pipeline runs", registry=self.registry)
+        self.pipeline_starts = Counter(
+            "tocsin_pipeline_starts", "How often the pipeline was started", registry=self.registry
+        )
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019 - as many as there are routes and statuses, and one service a process
+    def _of(self, route: str, status: int) -> tuple[Counter, Histogram]:
+        return self.requests.labels(route, str(status)), self.seconds.labels(route)
+
+    def answered(self, route: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        requests, times = self._of(route, status)
+        requests.inc()
+        times.observe(seconds)
+
+    def text(self) -> bytes:
+        """Return all of them as Prometheus reads them."""
+        return generate_latest(self.registry)
+
+
+# Logs.
+
+
+_SECRET_FIELDS = re.compile(r"password|secret|token|ticket|authorization|cookie|credential", re.IGNORECASE)
+_SECRET_TEXTS = re.compile(
+    r"(toc_|whsec_)[A-Za-z0-9_+/=-]{8,}"  # our tokens, and webhook secrets
+    r"|(?<=://)[^\s/@:]+:[^\s/@]+(?=@)"  # a password in an address
+    r"|(?i:bearer)\s+[A-Za-z0-9._~+/=-]+"
+)
+HIDDEN = "[hidden]"
+
+
+def hide_secrets(_: object, __: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Return the entry without secrets."""
+    return {name: HIDDEN if _SECRET_FIELDS.search(name) else _hidden(value) for name, value in entry.items()}
+
+
+def _hidden(value: Any) -> Any:
+    if isinstance(value, str):
+        return _SECRET_TEXTS.sub(HIDDEN, value)
+    if isinstance(value, dict):
+        return {name: HIDDEN if _SECRET_FIELDS.search(str(name)) else _hidden(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_hidden(one) for one in value]
+    return value
+
+
+def configure_logs(level: str = "info") -> None:
+    """Let structlog, and what uses the standard library's logging, write JSON to standard error."""
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        hide_secrets,
+    ]
+    number = logging.getLevelNamesMapping()[level.upper()]
+    structlog.configure(
+        processors=[*shared, structlog.processors.JSONRenderer(ensure_ascii=True)],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.JSONRenderer(ensure_ascii=True),
+            ],
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(number)
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "httpx", "httpcore", "alembic"):
+        logging.getLogger(name).handlers.clear()
+        logging.getLogger(name).propagate = name not in ("uvicorn.access", "httpx", "httpcore")
+
+
+# Figures of operators for Prometheus.
+
+
+_FIGURES = {
+    "calls": "Evaluations of operators",
+    "seconds": "Seconds that evaluations of operators took",
+    "failures": "Evaluations of operators that failed, by raising or by taking too long",
+    "timeouts": "Evaluations of operators that took too long",
+}
+
+
+class OperatorFigures(Collector):
+    """Reads the runner's counts whenever it is asked."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    def collect(self) -> Iterable[Metric]:
+        counts = dict(self._runner.counts)
+        for name, words in _FIGURES.items():
+            family = CounterMetricFamily(f"tocsin_operator_{name}", words, labels=["operator"])
+            for operator, each in counts.items():
+                family.add_metric([operator], getattr(each, name))
+            yield family
+
+
+# --- Doors and rates --------------------------------------------------------------------------------------------------
+
+
+_OTHER_DESCRIPTORS = 100  # the store, the index, webhooks, logs
+_FEWEST = 16
+_LONGEST_HEADERS = 64 << 10
+
+
+class Doors:
+    """Who is connected, in one event loop."""
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self.header_seconds = settings.header_seconds
+        self._proxies = frozenset(settings.proxies)
+        self.most = settings.connections or max(_FEWEST, _descriptors() - _OTHER_DESCRIPTORS)
+        self.most_of_one = settings.connections_per_address or max(1, self.most // 2)
+        self._inside: dict[GuardedProtocol, str] = {}
+        self._silent: dict[GuardedProtocol, None] = {}  # of them, those that have asked for nothing; the oldest first
+        self._addresses: collections.Counter[str] = collections.Counter()
+
+    def enter(self, one: GuardedProtocol, address: str) -> bool:
+        """Return whether there is a place for a connection, made by letting go of a silent one where need be."""
+        if not self._has_place(address):
+            self._sweep()
+        if not self._has_place(address) and not self._make_place(address):
+            return False
+        self._inside[one] = address
+        self._addresses[address] += 1
+        self._silent[one] = None
+        return True
+
+    def speaks(self, one: GuardedProtocol) -> None:
+        """Remember that a connection has asked for something, and is being answered."""
+        self._silent.pop(one, None)
+
+    def rests(self, one: GuardedProtocol) -> None:
+        """Remember that a connection was answered, and may ask again."""
+        if one in self._inside:
+            self._silent[one] = None
+
+    def leave(self, one: GuardedProtocol) -> None:
+        """Let go of a connection's place."""
+        self._silent.pop(one, None)
+        address = self._inside.pop(one, None)
+        if address is not None:
+            self._addresses -= collections.Counter({address: 1})
+
+    def _has_place(self, address: str) -> bool:
+        of_one = address in self._proxies or self._addresses[address] < self.most_of_one
+        return of_one and len(self._inside) < self.most
+
+    def _sweep(self) -> None:
+        """Forget connections that became WebSockets and are closed by now: nobody else says so."""
+        for one in [one for one in self._inside if one.transport.is_closing()]:
+            self.leave(one)
+
+    def _make_place(self, address: str) -> bool:
+        """Close the oldest silent connection of the address, or of anybody where all places are taken."""
+        full = len(self._inside) >= self.most
+        of_one = [one for one in self._silent if self._inside[one] == address]
+        for one in of_one or (list(self._silent) if full else []):
+            self.leave(one)
+            one.transport.abort()
+            return self._has_place(address)
+        return False
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol, at the doors. `guarded` makes the class of one service's connections."""
+
+    doors: Doors
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._deadline: asyncio.TimerHandle | None = None
+        self._unread = 0  # bytes that came while headers are waited for
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if not self.doors.enter(self, self.client[0] if self.client else ""):
+            transport.abort()
+            return
+        self._start_waiting()
+
+    def data_received(self, data: bytes) -> None:
+        cycle: RequestResponseCycle | None = self.cycle  # uvicorn's types leave out that there is none at first
+        if self._deadline is None and (cycle is None or cycle.response_complete):
+            self._start_waiting()
+        self._unread += len(data)
+        if self._deadline is not None and self._unread > _LONGEST_HEADERS + len(data):
+            self.transport.abort()
+            return
+        super().data_received(data)
+
+    def on_headers_complete(self) -> None:
+        self._stop_waiting()
+        self.doors.speaks(self)
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        self.doors.rests(self)
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        self.doors.leave(self)
+        super().connection_lost(exc)
+
+    def _start_waiting(self) -> None:
+        self._unread = 0
+        self._deadline = self.loop.call_later(self.doors.header_seconds, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+def guarded(settings: ServiceSettings) -> type[GuardedProtocol]:
+    """Return the protocol of a service: a class, since uvicorn makes one of it for each connection."""
+    return type("ServiceProtocol", (GuardedProtocol,), {"doors": Doors(settings)})
+
+
+def _descriptors() -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1 << 20 if soft == resource.RLIM_INFINITY else soft
+
+
+# Rates.
+
+
+WINDOW_SECONDS = 60.0
+_KEPT = 100_000  # names; who was not seen for longest is forgotten, which fills the bucket
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is left after asking."""
+
+    granted: bool
+    most: int
+    left: int
+    again_seconds: float  # until what was asked would be granted; until the bucket is full where it was
+
+
+class Buckets:
+    """A bucket a name. Used within one event loop only."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._levels: collections.OrderedDict[str, tuple[float, float]] = (
+            collections.OrderedDict()
+        )  # name -> (left, at)
+
+    def take(self, name: str, amount: int, most: int) -> Standing:
+        """Take from a name's bucket; where there is not enough, nothing is taken.
+
+        More than a whole bucket is granted to a full one: its size bounds the rate, not the single request.
+        """
+        now = self._clock()
+        left, at = self._levels.pop(name, (float(most), now))
+        left = min(float(most), left + (now - at) * most / WINDOW_SECONDS)
+        granted = left >= min(amount, most)
+        if granted:
+            left -= amount
+        self._levels[name] = (left, now)
+        if len(self._levels) > _KEPT:
+            self._levels.popitem(last=False)
+        missing = most - left if granted else min(amount, most) - left
+        return Standing(granted, most, max(0, int(left)), missing * WINDOW_SECONDS / most)
+
+
+# --- The edge ---------------------------------------------------------------------------------------------------------
+
 
 log = structlog.get_logger("tocsin.access")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{8,64}")

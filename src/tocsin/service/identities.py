@@ -5,6 +5,8 @@ so that a request does not cost a look into the store; what is revoked here is f
 
 What a token gets, a session or another token, lives no longer than it, may do no more, and ends with it. What is got in
 a session that the password began hangs on the password: it outlives the session, and ends when the password changes.
+
+Passwords: argon2 in a few threads of their own, since each takes tens of milliseconds and 64 MiB.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import hmac
 import secrets
 import time
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeVar
@@ -22,10 +25,10 @@ from typing import Any, TypeVar
 from limits import RateLimitItemPerHour, RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
+from pwdlib import PasswordHash
+from pwdlib.hashers.argon2 import Argon2Hasher
 
 from tocsin.errors import AccountExists
-from tocsin.service.passwords import Passwords
-from tocsin.service.principal import Principal
 from tocsin.service.problems import (
     Conflict,
     Forbidden,
@@ -33,17 +36,49 @@ from tocsin.service.problems import (
     Throttled,
     Unauthenticated,
 )
+from tocsin.service.routing import Principal
 from tocsin.service.settings import ServiceSettings
 from tocsin.store import Store, Transaction, accounts
 from tocsin.store.accounts import Account, Actor, Credential, Entry
 from tocsin.store.store import SECOND, instant
+
+R = TypeVar("R")
+
+
+class Passwords:
+    """Hashes and verifies; no more at a time than it has threads."""
+
+    def __init__(self, threads: int, hasher: PasswordHash | None = None) -> None:
+        self._hasher = hasher or PasswordHash((Argon2Hasher(),))
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="tocsin-password")
+        self._nobody: str | None = None
+
+    async def hash(self, password: str) -> str:
+        """Return what is kept of a password."""
+        return await self._run(self._hasher.hash, password)
+
+    async def verify(self, password: str, kept: str | None) -> bool:
+        """Return whether it is the password; where there is none, it takes as long and is not."""
+        if kept is None:
+            if self._nobody is None:
+                self._nobody = await self.hash("nobody's password")
+            await self._run(self._hasher.verify, password, self._nobody)
+            return False
+        return await self._run(self._hasher.verify, password, kept)
+
+    async def _run(self, function: Callable[..., R], *args: str) -> R:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *args)
+
+    def close(self) -> None:
+        """Let go of the threads."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
 
 TOKEN_PREFIX = "toc_"  # noqa: S105 - how tokens begin, so that scanners and our logs can tell them
 ADMIN = "admin"
 _REMEMBERED_SECONDS = 2.0
 _REMEMBERED = 20_000
 _LONGEST_SECRET = 200
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,11 +326,20 @@ class Identities:
         await self._write(change)
         self.forget()
 
+    async def has_password(self, principal: Principal) -> bool:
+        """Return whether an account has a password; the first admin has a token only, until one is set."""
+        account = await self._read(lambda connection: accounts.read_account(connection, principal.name))
+        return account is not None and account.password_hash is not None
+
     async def check_own_password(self, principal: Principal, password: str) -> None:
-        """Raise Forbidden where it is not the asker's password."""
+        """Raise Forbidden where it is not the asker's password; without one, a token of the account stands for it."""
         limit = RateLimitItemPerMinute(self._settings.logins_per_minute)
         self._hit(limit, "too many attempts", "password", principal.name)
         account = await self._read(lambda connection: accounts.read_account(connection, principal.name))
+        if account is not None and account.password_hash is None:
+            by_token = await self.by_token(password)
+            if by_token is not None and by_token.number == principal.number and by_token.scopes is None:
+                return
         if account is None or not await self._passwords.verify(password, account.password_hash):
             raise Forbidden("the password is not right")
 

@@ -18,9 +18,9 @@ from starlette.routing import BaseRoute
 from tocsin import __version__
 from tocsin.documents import ProblemDocument
 from tocsin.documents.events import Notification
-from tocsin.service.principal import UNSAFE, rule_of
+from tocsin.documents.subscriptions import LeaseNotice
 from tocsin.service.problems import PROBLEM
-from tocsin.service.routing import HEADERS, JSON, ApiRoute
+from tocsin.service.routing import HEADERS, JSON, UNSAFE, ApiRoute, rule_of
 
 _WORDS = {
     400: "The request cannot be read",
@@ -162,7 +162,7 @@ def _responses(method: str, route: ApiRoute, schemas: _Schemas) -> dict[str, Any
 
 def asyncapi_document() -> dict[str, Any]:
     """Return the description of streams, WebSockets and webhooks."""
-    (_,), parts = msgspec.json.schema_components([Notification])
+    _, parts = msgspec.json.schema_components([Notification, LeaseNotice])
     notification = parts["Notification"]
     digest = {
         "type": "object",
@@ -179,13 +179,17 @@ def asyncapi_document() -> dict[str, Any]:
             "stream": {
                 "address": "/v1/notifications/stream",
                 "description": "Server-sent events; resume with Last-Event-ID.",
-                "messages": {"notification": {"$ref": "#/components/messages/notification"}},
+                "messages": {
+                    "notification": {"$ref": "#/components/messages/notification"},
+                    "lease": {"$ref": "#/components/messages/lease"},
+                },
             },
             "live": {
                 "address": "/v1/notifications/live",
                 "description": "WebSocket; JSON texts.",
                 "messages": {
                     "notification": {"$ref": "#/components/messages/notification"},
+                    "lease": {"$ref": "#/components/messages/lease"},
                     "acknowledge": {"$ref": "#/components/messages/acknowledge"},
                 },
             },
@@ -207,6 +211,7 @@ def asyncapi_document() -> dict[str, Any]:
         "components": {
             "messages": {
                 "notification": {"name": "notification", "payload": notification},
+                "lease": {"name": "lease", "payload": parts["LeaseNotice"]},
                 "acknowledge": {
                     "name": "acknowledge",
                     "payload": {

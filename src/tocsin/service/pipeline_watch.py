@@ -23,8 +23,8 @@ from typing import Any, Protocol
 import msgspec
 import structlog
 
+from tocsin.service.edge import Metrics
 from tocsin.service.settings import ServiceSettings
-from tocsin.service.telemetry import Metrics
 
 COMMAND = (
     sys.executable,

@@ -21,13 +21,12 @@ import structlog
 from tocsin.broker import Broker, BrokerSettings
 from tocsin.errors import TocsinError
 from tocsin.schema import Schema
+from tocsin.service.courier import Courier
 from tocsin.service.drafts import Backfills, Samples
+from tocsin.service.edge import Buckets, Metrics, OperatorFigures
 from tocsin.service.identities import Identities
-from tocsin.service.limits import Buckets
-from tocsin.service.push.courier import Courier
-from tocsin.service.push.hub import Hub
 from tocsin.service.settings import ServiceSettings
-from tocsin.service.telemetry import Metrics, OperatorFigures
+from tocsin.service.streams import Hub
 from tocsin.store import Store, accounts
 from tocsin.store.store import SECOND
 

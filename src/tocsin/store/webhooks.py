@@ -166,13 +166,7 @@ class NewDelivery:
     due_us: int
 
 
-def add_deliveries(transaction: Transaction, webhook: int, positions: Sequence[tuple[int, int]]) -> None:
-    """Make notifications out to a webhook, due at once."""
-    now = transaction.now_us
-    add_deliveries_at(transaction, webhook, [NewDelivery(seq, id, id, now) for seq, id in positions])
-
-
-def add_deliveries_at(transaction: Transaction, webhook: int, new: Sequence[NewDelivery]) -> None:
+def add_deliveries(transaction: Transaction, webhook: int, new: Sequence[NewDelivery]) -> None:
     """Make notifications out to a webhook, behind what waits in their lanes."""
     rows = [(webhook, one.seq, one.subscription, "waiting", 0, one.due_us, one.due_us, None, one.lane) for one in new]
     transaction.insert_rows(deliveries, rows)

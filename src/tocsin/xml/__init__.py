@@ -2,9 +2,9 @@
 
     safe_xml.py      reading what strangers send
     schema_form.py   the schema as <IESCHEMA>, one domain as <DOMAIN>
-    dtd.py           the DTDs of the requests, from the live schema
+    requests.py           the DTDs of the requests, from the live schema
     requests.py      the requests, and what they mean
-    reading.py       bytes to a request, or everything that is wrong with them, by line
+    handle.py       bytes to a request, or everything that is wrong with them, by line
     handle.py        one request, from its bytes to the reply: what HTTP mounts, and what the daemon calls
     replies.py       reply documents and their DTD; who asks, and what they may do
     daemon.py        the port, and where one document ends and the next begins on a connection

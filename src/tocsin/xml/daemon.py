@@ -14,7 +14,7 @@ Where one document ends and the next begins, in the bytes of a connection.
 The thesis does not say how its daemon knows; its client opens a connection for each request (section 5.5). Here a
 document ends with its root element, so a client may close its side after it, as that one, or wait for the reply and
 send the next. This module only looks for the end of the root: each byte is looked at once, however the bytes come.
-Whether the document is good is for reading.py to say.
+Whether the document is good is for handle.py to say.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from tocsin.broker import Broker
-from tocsin.xml.handle import answer
-from tocsin.xml.reading import LOGIN, MAX_ELEMENTS, root_of
+from tocsin.xml.handle import LOGIN, MAX_ELEMENTS, answer, root_of
 from tocsin.xml.replies import GUEST, XmlPrincipal, XmlRefused, XmlReply, accepted, refused, rejected
 from tocsin.xml.safe_xml import MAX_BYTES, MAX_DEPTH, Element
 

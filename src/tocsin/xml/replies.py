@@ -46,7 +46,7 @@ from tocsin.errors import (
     UnknownName,
 )
 from tocsin.schema import Schema
-from tocsin.xml.dtd import DTD_FILES, dtd
+from tocsin.xml.requests import DTD_FILES, dtd
 
 MOST_SHOWN = 100  # problems in one reply
 
@@ -192,10 +192,10 @@ def rejected(refusal: XmlRefused, request: str | None = None) -> XmlReply:
 
 
 def dtd_file(name: str, schema: Schema) -> str | None:
-    """Return the DTD of that file name, as the schema stands: pub_event.dtd and the like, reply.dtd; None for another."""
+    """Return a DTD as the schema stands: by a kind of request (PUBLISH_EVENT) or its file's name, or reply.dtd; else None."""
     if name == "reply.dtd":
         return REPLY_DTD
-    kinds = {file: kind for kind, file in DTD_FILES.items()}
+    kinds = {file: kind for kind, file in DTD_FILES.items()} | {kind: kind for kind in DTD_FILES}
     return dtd(schema, kinds[name]) if name in kinds else None
 
 

@@ -7,7 +7,7 @@
     E      the event types' attributes: mandatory or not, unique or not
 
 A schema that the thesis can express is written in its vocabulary alone. The rest is added to that: IESCHEMA version,
-DOMAIN types hierarchical, boolean, time and point, U (unions). What is written reads back as an equal schema. The requests of the thesis are in requests.py; their DTDs in dtd.py.
+DOMAIN types hierarchical, boolean, time and point, U (unions). What is written reads back as an equal schema. The requests of the thesis are in requests.py; their DTDs in requests.py.
 
 One domain as the thesis's <DOMAIN>, in a schema and in a request to add one (requests.py).
 

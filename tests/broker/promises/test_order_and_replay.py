@@ -78,7 +78,7 @@ def test_cursor_older_than_the_retention_is_refused_by_name(place: str) -> None:
         last = broker.publish(car(5))
         broker.sweep()
         with broker.store.read() as connection:
-            assert subscriptions.find_subscription(connection, gone.id) is None
+            assert subscriptions.find_subscriptions(connection, [gone.id]) == []
             assert [event.seq for event in read_events(connection, 0, 10)] == [last.seq]
         assert check(broker.store) == []
 

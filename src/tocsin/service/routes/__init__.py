@@ -1,4 +1,4 @@
-"""The routes of the API, by resource: each passes the guard of principal.py, and has a row in its table."""
+"""The routes of the API, by resource: each passes the guard of routing.py, and has a row in its table."""
 
 from starlette.routing import BaseRoute
 

@@ -33,10 +33,9 @@ from tocsin.documents.accounts import (
 )
 from tocsin.service import account_upkeep
 from tocsin.service.identities import LoggedIn
-from tocsin.service.principal import DEVICE_COOKIE, SESSION_COOKIE, Principal, service_of
 from tocsin.service.problems import BadRequest
 from tocsin.service.routes.events import Limit
-from tocsin.service.routing import Routes, json_response
+from tocsin.service.routing import DEVICE_COOKIE, SESSION_COOKIE, Principal, Routes, json_response, service_of
 from tocsin.service.service import Service
 from tocsin.store.accounts import Account, Credential, Entry
 from tocsin.store.store import instant

@@ -17,9 +17,8 @@ from starlette.responses import HTMLResponse, Response
 
 from tocsin.errors import TocsinError
 from tocsin.service.openapi import asyncapi_document
-from tocsin.service.principal import Principal, service_of
 from tocsin.service.problems import PROBLEM_TITLES, NotFound, Refusal, WrongMediaType
-from tocsin.service.routing import JSON, Routes, json_response
+from tocsin.service.routing import JSON, Principal, Routes, json_response, service_of
 from tocsin.service.service import Service
 from tocsin.service.settings import ServiceSettings
 

@@ -1,15 +1,23 @@
-"""The schema: read in its forms, its history, and extended by the four rules; and the operators beside it."""
+"""The schema: read in its forms, its history, and extended by the four rules; and the operators beside it.
+
+Extending the schema by request: extensions as documents, all of a list or none; and whom a change would affect.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta
+import msgspec
+from msgspec import UNSET, Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tocsin.broker import Broker
 from tocsin.documents.schema import (
+    Extension,
     ExtensionRequest,
     ExtensionResponse,
     OperatorList,
@@ -17,15 +25,100 @@ from tocsin.documents.schema import (
     SchemaHistory,
     SchemaVersionView,
 )
-from tocsin.errors import UnknownName
-from tocsin.schema.document import to_document
+from tocsin.errors import BadDefinition, UnknownName
+from tocsin.schema import Schema, TypeAttribute
+from tocsin.schema.document import domain_from, to_document
 from tocsin.schema.files import dumps
+from tocsin.schema.growth import moved
 from tocsin.schema.json_schema import json_schema
-from tocsin.service import schema_changes
-from tocsin.service.principal import Principal, service_of
-from tocsin.service.problems import NotFound
-from tocsin.service.routing import JSON, Routes, etag, expected, json_response
+from tocsin.service.problems import NotFound, Stale
+from tocsin.service.routing import JSON, Principal, Routes, etag, expected, json_response, service_of
 from tocsin.store.store import instant
+from tocsin.store.subscriptions import leases_since
+
+_SHOWN = 100
+
+
+def apply_changes(schema: Schema, changes: Sequence[Extension]) -> Schema:
+    """Return the schema with all changes; raises a SchemaError."""
+    for change in changes:
+        if change.add_domain is not UNSET:
+            spec = dict(change.add_domain)
+            name = spec.pop("name", None)
+            if not isinstance(name, str):
+                raise BadDefinition('add_domain: give it a name: {"name": "money", "kind": "numeric"}')
+            schema = schema.add_domain(domain_from(name, spec, "add_domain"))
+        elif change.add_attribute is not UNSET:
+            schema = schema.add_attribute(change.add_attribute.name, change.add_attribute.domain)
+        elif change.extend_event_type is not UNSET:
+            extended = change.extend_event_type
+            schema = schema.extend_event_type(extended.event_type, extended.attribute, multiple=extended.multiple)
+        elif change.add_event_type is not UNSET:
+            new = change.add_event_type
+            entries = [TypeAttribute(one.attribute, one.mandatory, one.multiple) for one in new.attributes]
+            schema = schema.add_event_type(new.name, entries)
+        elif change.add_values is not UNSET:
+            more = change.add_values
+            schema = schema.add_values(more.domain, more.values, below=more.below, less=more.less)
+        elif change.add_alias is not UNSET:
+            alias = change.add_alias
+            schema = (
+                schema.add_alias(alias.alias, alias.means)
+                if alias.domain is None
+                else schema.add_value_alias(alias.domain, alias.alias, alias.means)
+            )
+        elif change.deprecate is not UNSET:
+            schema = schema.deprecate(change.deprecate.name, change.deprecate.words)
+    return schema
+
+
+def extend_schema(
+    broker: Broker, changes: Sequence[Extension], words: str, expected: int | None, *, dry_run: bool, by: str = ""
+) -> ExtensionResponse:
+    """Put the extended schema in force and return it; a dry run returns it with whom it would affect."""
+
+    def change(schema: Schema) -> Schema:
+        if expected is not None and schema.version != expected:
+            raise Stale(f"the schema is at version {schema.version}, and the change was made for {expected}")
+        return apply_changes(schema, changes)
+
+    if not dry_run:
+        extended = broker.extend_schema(change, words=words, by=by)
+        return ExtensionResponse(extended.version, dry_run=False, schema=dict(to_document(extended)))
+    before = broker.schema
+    extended = replace(change(before), version=before.version + 1)
+    found = affected(broker, before, extended)
+    return ExtensionResponse(extended.version, dry_run=True, schema=dict(to_document(extended)), affected=found)
+
+
+def affected(broker: Broker, before: Schema, after: Schema) -> dict[str, Any]:
+    """Return which subscriptions' views gain attributes, or ask about what gets values or becomes one; all stay valid.
+
+    Those that name no event type see all, so every new event type and every extension is in their view.
+    """
+    gained = {
+        name for name, event_type in after.event_types.items()
+        if name not in before.event_types or event_type != before.event_types[name]
+    }  # fmt: skip
+    changed = moved(before, after)
+    count = 0
+    ids: list[int] = []
+    if gained or changed:
+        with broker.store.read() as connection:
+            for rows in leases_since(connection, 0, 0, trees=True):
+                for row in rows:
+                    if row.deleted_seq is not None:
+                        continue
+                    named = msgspec.json.decode(row.tree or b"{}").get("event_types")
+                    if (gained and (not named or gained & set(named))) or changed.concerns(row.tree or b""):
+                        count += 1
+                        if len(ids) < _SHOWN:
+                            ids.append(row.id)
+    return {"event_types": sorted(gained), "subscriptions": count, "first": ids}
+
+
+# --- Routes -----------------------------------------------------------------------------------------------------------
+
 
 routes = Routes("schema")
 Format = Literal["json", "xml", "toml"]
@@ -83,14 +176,14 @@ async def view(
 
 @routes.on("GET", "/v1/schema/dtd/{kind}", "The DTD of one of the thesis's XML requests", media={_DTD: {}})
 async def document_type(request: Request, kind: Annotated[str, Meta(max_length=40)]) -> Response:
-    """Return the DTD as the schema stands; by the kind's name (ADD_EVENT) or its file's (add_event.dtd)."""
-    from tocsin.xml.dtd import DTD_FILES, dtd
+    """Return the DTD as the schema stands; by the kind's name (ADD_EVENT) or its file's (add_event.dtd, reply.dtd)."""
+    from tocsin.xml.replies import dtd_file
+    from tocsin.xml.requests import DTD_FILES
 
-    kinds = {file: name for name, file in DTD_FILES.items()} | {name: name for name in DTD_FILES}
-    if kind not in kinds:
+    found = dtd_file(kind, await asyncio.to_thread(lambda: service_of(request).broker.schema))
+    if found is None:
         raise NotFound(f"there is no such kind of request; there are {', '.join(DTD_FILES)}")
-    found = await asyncio.to_thread(lambda: service_of(request).broker.schema)
-    return Response(dtd(found, kinds[kind]), media_type=_DTD)
+    return Response(found, media_type=_DTD)
 
 
 @routes.on(
@@ -108,7 +201,7 @@ async def extend(
     wanted = expected(if_match)
     service = service_of(request)
     answer = await asyncio.to_thread(
-        schema_changes.extend, service.broker, body.changes, body.words, wanted, dry_run=dry_run, by=principal.name
+        extend_schema, service.broker, body.changes, body.words, wanted, dry_run=dry_run, by=principal.name
     )
     if not dry_run:
         await service.identities.note(principal, "schema.extended", f"version {answer.version}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
-from tocsin.service.principal import AccessRule
+from tocsin.service.routing import AccessRule
 from tocsin.service.web import (
     accounts,
     dashboard_pages,

@@ -23,7 +23,7 @@ from tocsin.documents.schema import (
 )
 from tocsin.errors import TocsinError
 from tocsin.schema import EnumeratedDomain, HierarchicalDomain, Schema
-from tocsin.service import schema_changes
+from tocsin.service.routes.schema import extend_schema
 from tocsin.service.web.visit import Pages, Visit
 from tocsin.store.store import instant
 
@@ -159,7 +159,7 @@ async def extend(visit: Visit) -> Response:
     try:
         change = _change(visit, rule)
         told = await asyncio.to_thread(
-            schema_changes.extend, visit.service.broker, [change], "", None, dry_run=dry_run,
+            extend_schema, visit.service.broker, [change], "", None, dry_run=dry_run,
             by=visit.principal.name,
         )  # fmt: skip
     except TocsinError as error:
