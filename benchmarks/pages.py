@@ -67,7 +67,7 @@ def requests(house: OpenHouse) -> dict[str, Ask]:
     csrf = found(r'name="csrf" value="([^"]+)"', member.get("/account"))
     mine = found(r'href="(/subscriptions/\d+)"', member.get("/subscriptions"))
     more = found(r'href="(\?after=\d+)"', member.get("/subscriptions"))
-    why = found(r'href="(/matches/[^"]+)"', member.get("/matches"))
+    why = found(r'href="(/inbox/[^"]+)"', member.get("/inbox"))
     form = {"csrf": csrf, "type": "item"}
     values = dict(
         re.findall(r'name="(value\.[^"]+)" value="([^"]+)"', member.get("/publish?type=item&example=1").text)
@@ -80,10 +80,10 @@ def requests(house: OpenHouse) -> dict[str, Ask]:
     asked["POST /try (guest)"] = lambda: guest.post("/try", data={"subscriptions": "a < 1", "events": '{"a": 0}'})
     paths = (
         "/", "/subscribe", "/subscribe?type=item", f"/subscribe?text={DRAFT}", "/subscriptions",
-        f"/subscriptions{more}", mine, f"/publish?fits={mine.rpartition('/')[2]}", "/matches",
-        "/matches?cursor=oldest", why, "/publish", "/publish?type=item", "/account", "/webhooks", "/dead-letters",
+        f"/subscriptions{more}", mine, f"/publish?fits={mine.rpartition('/')[2]}", "/inbox",
+        "/inbox?search=lamp", why, "/publish", "/publish?type=item", "/account", "/webhooks", "/dead-letters",
     )  # fmt: skip
-    shown = {mine: "/subscriptions/ID", why: "/matches/CURSOR"}
+    shown = {mine: "/subscriptions/ID", why: "/inbox/CURSOR"}
     for path in paths:
         name = re.sub(r"=\d+", "=ID", shown.get(path, path.split("text=")[0] + ("text=…" if "text=" in path else "")))
         asked[name] = lambda path=path: member.get(path)  # type: ignore[misc]

@@ -20,11 +20,11 @@ VISITOR, PASSWORD = "visitor", "let me look around"
 DRAFT = "item where category kind of 'bedroom' and price < 40"
 PAGES = {
     "home": "/", "try": "/try", "meet": "/meet", "schema": "/schema", "types": "/subscribe", "subscribe": f"/subscribe?text={DRAFT}",
-    "publish": "/publish?type=item&example=1", "subscriptions": "/subscriptions", "matches": "/matches",
+    "publish": "/publish?type=item&example=1", "subscriptions": "/subscriptions", "inbox": "/inbox",
     "dashboard": "/dashboard", "account": "/account", "webhooks": "/webhooks", "dead-letters": "/dead-letters",
     "operators": "/operators",
 }  # fmt: skip
-IN_DOCS = {"subscribe", "subscriptions", "matches", "dashboard", "schema", "meet"}
+IN_DOCS = {"subscribe", "subscriptions", "inbox", "dashboard", "schema", "meet"}
 WHOLE = ("dashboard", "subscriptions", "meet")  # shot to their ends
 
 
@@ -45,7 +45,7 @@ def shoot(browser: Browser, url: str, folder: Path, looks: str, names: set[str])
     for name, path in PAGES.items():
         if name in names:
             page.goto(path)
-            page.wait_for_timeout(2500 if name in ("matches", "dashboard") else 300)
+            page.wait_for_timeout(2500 if name in ("inbox", "dashboard") else 300)
             page.screenshot(path=folder / f"{prefix}{name}.png", full_page=name in WHOLE)
     _why(page, folder / f"{prefix}why.png")
     if prefix:
@@ -56,8 +56,8 @@ def shoot(browser: Browser, url: str, folder: Path, looks: str, names: set[str])
 
 
 def _why(page: Page, path: Path) -> None:
-    page.goto("/matches")
-    page.goto(page.locator(".feed").get_by_role("link", name="why").first.get_attribute("href") or "/matches")
+    page.goto("/inbox")
+    page.goto(page.locator(".feed").get_by_role("link", name="why").first.get_attribute("href") or "/inbox")
     page.screenshot(path=path)
 
 

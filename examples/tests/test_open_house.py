@@ -39,7 +39,7 @@ def test_a_visitor_logs_in_and_sees_the_dashboard(house: OpenHouse) -> None:
     house.publish(200)
     with httpx.Client(base_url=house.front.url, follow_redirects=True) as browser:
         assert "Dashboard" in browser.get("/dashboard").text
-        page = browser.post("/login", data={"name": VISITOR, "password": PASSWORD, "next": "/matches"}).text
+        page = browser.post("/login", data={"name": VISITOR, "password": PASSWORD, "next": "/inbox"}).text
     assert "why" in page
 
 

@@ -115,7 +115,7 @@ class BrokerMachine(RuleBasedStateMachine):
             return
         receipt = self.broker.renew(one.receipt.id, generation=generation, lease=lease, **who)
         self._acknowledged(receipt.seq)
-        one.end_us, one.generation = now + lease * SECOND, one.generation + 1
+        one.end_us, one.generation = max(one.end_us, now + lease * SECOND), one.generation + 1
         assert receipt.generation == one.generation
 
     @rule(one=subscriptions, after=st.booleans(), price=PRICES)

@@ -38,6 +38,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "replace": (10**9, "car where price < 9"),
     "explain": ("car where price < 9", CAR),
     "explain_event": (10**9, CAR),
+    "mark_inbox_read": (1,),
     "acknowledge": ("no cursor",),
     "why": ("no cursor",),
     "add_webhook": ("http://127.0.0.1:9/",),

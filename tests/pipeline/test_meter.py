@@ -7,7 +7,7 @@ import pytest
 
 from tests.broker.market import SCHEMA as MARKET
 from tocsin.pipeline.ingest import IncomingEvent, ingest, occurrence_keys
-from tocsin.pipeline.meter import BatchReport, Meter, _Prometheus
+from tocsin.pipeline.meter import RATE_SECONDS, BatchReport, Meter, _Prometheus
 from tocsin.pipeline.run import CheckpointLost, claim_checkpoint, prepare_store
 from tocsin.store import Store
 
@@ -56,3 +56,14 @@ def test_keys_of_equal_rows_differ_and_do_not_depend_on_the_order() -> None:
     keys = occurrence_keys(["f", "f", "g"], ["x", "x", "x"])
     assert len(set(keys)) == 3
     assert sorted(occurrence_keys(["g", "f", "f"], ["x", "x", "x"])) == sorted(keys)
+
+
+def test_percentiles_are_of_the_last_seconds_not_of_so_many_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("tocsin.pipeline.meter.time.monotonic", lambda: now)
+    meter = Meter()
+    meter.record(BatchReport("match", 1, 2, 2, 0, 0.1, latencies_ms=(9000.0, 9000.0)))
+    now += RATE_SECONDS + 1
+    assert meter.figures().latency_p99_ms is None
+    meter.record(BatchReport("match", 2, 1, 1, 0, 0.1, latencies_ms=(10.0,)))
+    assert meter.figures().latency_p99_ms == 10.0

@@ -21,6 +21,7 @@ EVENT = {"event_type": "car", "price": 5}
 # A body with which each route that takes one does something; {id} and the like are filled in by `things_of`.
 BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/v1/schema/extensions"): {"changes": [{"add_attribute": {"name": "size", "domain": "money"}}]},
+    ("POST", "/v1/inbox/read"): {"through": 0},
     ("POST", "/v1/events"): EVENT,
     ("POST", "/v1/subscriptions"): {"text": "car where price < 3"},
     ("POST", "/v1/subscriptions/bulk"): {"text": "car where price < 3"},

@@ -71,14 +71,14 @@ def test_why_answers_for_a_match_by_operator_and_offer_and_for_a_near_miss(tmp_p
         ).json()
         assert (failed["matched"], "ValueError" in failed["failure"]) == (False, True)
         async with browser(world, "bob") as pages:
-            page = unescape((await pages.get(f"/matches/{told['cursor']}")).text)
+            page = unescape((await pages.get(f"/inbox/{told['cursor']}")).text)
             assert "?p = 60" in page
             assert "a rule of the offer" in page
             assert "fine()" in page
             page = unescape((await pages.get(f"/subscriptions/{mine['id']}")).text)
             assert "?p = 60" in page
             assert "900" in page
-            assert "?p = 60" in unescape((await pages.get("/matches")).text)
+            assert "?p = 60" in unescape((await pages.get("/inbox")).text)
 
     played(tmp_path, scenario)
 

@@ -90,7 +90,7 @@ def test_the_pages_of_a_subscription_with_properties(tmp_path: Path) -> None:
             assert f"#{other['id']}" not in preview  # never called covered
             why = [one for one in await world.notifications("bob") if one["subscription"] == mine["id"]]
             assert [one["event"]["price"] for one in why] == [900, 488.0]
-            page = unescape((await bob.get(f"/matches/{why[0]['cursor']}")).text)
+            page = unescape((await bob.get(f"/inbox/{why[0]['cursor']}")).text)
             assert "price <= 20 * driver.age" in page
 
     play(tmp_path, scenario, schema=SCHEMA, programs=programs(), broker_settings=BrokerSettings())

@@ -21,6 +21,7 @@ from tocsin.service.app import ServiceApp, create_app
 from tocsin.service.identities import Identities, Passwords
 from tocsin.service.service import Service
 from tocsin.service.settings import ServiceSettings
+from tocsin.store.store import MachineClock
 
 PASSWORD = "correct horse battery"  # noqa: S105 - of test accounts
 QUICK = PasswordHash((Argon2Hasher(time_cost=1, memory_cost=8, parallelism=1),))
@@ -73,6 +74,7 @@ async def running(
     operators: Registry | None = None,
     programs: Programs | None = None,
     schema: Schema = SCHEMA,
+    machine: MachineClock | None = None,
     **settings: Any,
 ) -> AsyncIterator[World]:
     """Give a service with the accounts ada and bob (members) and admin."""
@@ -88,8 +90,9 @@ async def running(
         }
     )
     broker = Broker.open(
-        place, schema=schema, engine="definition", settings=broker_settings, operators=operators, programs=programs
-    )
+        place, schema=schema, engine="definition", settings=broker_settings, operators=operators, programs=programs,
+        machine=machine,
+    )  # fmt: skip
     app = create_app(given, broker=broker)
     try:
         async with app.router.lifespan_context(app):

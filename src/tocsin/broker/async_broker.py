@@ -74,6 +74,8 @@ class AsyncBroker:
     extend_schema = _threaded(Broker.extend_schema)
     schema_history = _threaded(Broker.schema_history)
     notifications = _threaded(Broker.notifications)
+    inbox = _threaded(Broker.inbox)
+    mark_inbox_read = _threaded(Broker.mark_inbox_read)
     oldest_cursor = _threaded(Broker.oldest_cursor)
     acknowledge = _threaded(Broker.acknowledge)
     dead_letters = _threaded(Broker.dead_letters)

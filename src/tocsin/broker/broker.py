@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import msgspec
 
-from tocsin.broker import deliveries, inquiries, publishing
+from tocsin.broker import deliveries, inbox, inquiries, publishing
 from tocsin.broker.admission import OfferAdmission, RawEvent
 from tocsin.broker.changes import (
     Claim,
@@ -47,14 +47,16 @@ from tocsin.broker.deliveries import (
     Listener,
     Listeners,
     MatchedBatch,
+    Position,
     position_of,
     read_page,
 )
 from tocsin.broker.expressions import Expression, Prepared, prepare, prepare_all, prepare_or_list, text_of
+from tocsin.broker.inbox import InboxQuery
 from tocsin.broker.live_folder import open_index
 from tocsin.broker.publishing import NotPrefetched, Publish, PublishEach, run_publishes
 from tocsin.broker.sweeper import NoticeCallback, Sweeper
-from tocsin.documents.events import DeadLetterView, NotificationPage, PublishReceipt
+from tocsin.documents.events import DeadLetterView, InboxPage, NotificationPage, PublishReceipt
 from tocsin.documents.subscriptions import EndReceipt, LeaseNotice, SubscriptionReceipt, SubscriptionView
 from tocsin.errors import IdempotencyConflict, QuotaExceeded, UnknownDeadLetter, UnknownSubscription, Violation
 from tocsin.language import Explanation
@@ -161,13 +163,17 @@ class Broker:
         *,
         owner: str,
         lease: float | timedelta | None = None,
+        renews: bool = False,
         idempotency_key: str | None = None,
     ) -> SubscriptionReceipt:
         """Store a subscription; every event published after this returns is matched against it.
 
-        `lease` is in seconds, a day by default. Raises LanguageError, LeaseOutOfBounds, QuotaExceeded, Overloaded.
+        `lease` is in seconds, a day by default; one that `renews` is renewed for as long again before it ends, while its
+        owner's account lives. Raises LanguageError, LeaseOutOfBounds, QuotaExceeded, Overloaded.
         """
-        return self.subscribe_all([expression], owner=owner, lease=lease, idempotency_key=idempotency_key)[0]
+        return self.subscribe_all(
+            [expression], owner=owner, lease=lease, renews=renews, idempotency_key=idempotency_key
+        )[0]
 
     def subscribe_all(
         self,
@@ -175,6 +181,7 @@ class Broker:
         *,
         owner: str,
         lease: float | timedelta | None = None,
+        renews: bool = False,
         idempotency_key: str | None = None,
         list_wrong: bool = False,
     ) -> list[SubscriptionReceipt]:
@@ -194,7 +201,7 @@ class Broker:
         if not prepared:
             return []
         return self._queue.call(
-            self._run_changes, Subscribe(owner, expressions, lease_us, schema, prepared, idempotency_key)
+            self._run_changes, Subscribe(owner, expressions, lease_us, schema, prepared, idempotency_key, renews)
         )
 
     def renew(
@@ -205,8 +212,9 @@ class Broker:
         owner: str | None = None,
         generation: int | None = None,
         lease: float | timedelta | None = None,
+        renews: bool = False,
     ) -> SubscriptionReceipt:
-        """Let the lease last `lease` seconds from now; by its ticket, or as its owner.
+        """Let the lease last `lease` seconds from now, or as long as it lasts already; by its ticket, or as its owner.
 
         `generation` is that of the last receipt: where the lease was renewed since, this renewal is stale and refused.
         Raises StaleRenewal, LeaseEnded, WrongTicket, UnknownSubscription, LeaseOutOfBounds.
@@ -217,7 +225,7 @@ class Broker:
         if generation is None:
             raise TypeError("renew needs the generation, as it is in the last receipt")
         renewed: SubscriptionReceipt = self._queue.call(
-            self._run_changes, Renew(claim, generation, self._core.settings.lease_us(lease))
+            self._run_changes, Renew(claim, generation, self._core.settings.lease_us(lease), renews)
         )
         return msgspec.structs.replace(renewed, ticket=claim.ticket)
 
@@ -491,6 +499,22 @@ class Broker:
             position = position_of(cursor, commit.transaction.start, number)
             progress.acknowledge(commit.transaction, number, consumer, *position)
 
+    def inbox(self, owner: str, query: InboxQuery = InboxQuery()) -> InboxPage:  # noqa: B008 - frozen
+        """Return an owner's matched events, newest first, one entry an event with the subscriptions that it matched."""
+        return inbox.read_inbox(self._core, owner, query)
+
+    def mark_inbox_read(self, owner: str, through: int) -> None:
+        """Remember that an owner has read the inbox up to a seq; never goes back."""
+        self.acknowledge(owner, self.deliveries.cursor_at(min(through, self.store.meta().seq)), inbox.CONSUMER)
+
+    def newest_matches(self, owner: str, limit: int) -> list[Position]:
+        """Return (seq, subscription) of an owner's last matches, newest first."""
+        return inbox.newest_matches(self._core, owner, limit)
+
+    def match_times(self, owner: str, subscription: int, limit: int) -> list[datetime]:
+        """Return when events came that a subscription of an owner matched, the last ones, newest first."""
+        return inbox.match_times(self._core, owner, subscription, limit)
+
     def listen(self, owner: str, *, cursor: str | None = None, consumer: str = CONSUMER) -> Listener:
         """Return an owner's notifications as they come, from a cursor or from what was acknowledged."""
         return Listener(self._core, self._listeners, owner, cursor, consumer)
@@ -613,6 +637,7 @@ def _subscription_view(found: StoredSubscription) -> SubscriptionView:
         ended,
         found.paused,
         price_of(found.tree),
+        bool(found.renews),
     )
 
 

@@ -96,6 +96,7 @@ class Subscribe:
     schema: Schema
     prepared: list[Prepared]
     key: str | None = None  # the idempotency key
+    renews: bool = False
 
     def run(self, commit: Commit, settings: BrokerSettings) -> list[SubscriptionReceipt]:
         if self.key is None:
@@ -114,7 +115,7 @@ class Subscribe:
         return receipts
 
     def _hash(self) -> bytes:
-        asked = msgspec.json.encode([self.lease_us, [one.text for one in self.prepared]])
+        asked = msgspec.json.encode([self.lease_us, [one.text for one in self.prepared], *([True] * self.renews)])
         return hashlib.sha256(asked).digest()
 
     def _store(self, commit: Commit, settings: BrokerSettings) -> list[SubscriptionReceipt]:
@@ -132,7 +133,7 @@ class Subscribe:
         first = subscriptions.add_subscriptions(
             commit.transaction,
             [
-                NewSubscription(number, one.text, one.tree, commit.schema.version, kept, self.lease_us)
+                NewSubscription(number, one.text, one.tree, commit.schema.version, kept, self.lease_us, self.renews)
                 for one, (_, kept) in zip(self.prepared, tickets, strict=True)
             ],
         )
@@ -215,11 +216,12 @@ def claim_of(subscription: SubscriptionReceipt | int, ticket: str | None, owner:
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """Move the end of a lease to `lease_us` from now, if it is still at that generation."""
+    """Move the end of a lease to `lease_us` from now, if it is still at that generation; never to before where it was."""
 
     claim: Claim
     generation: int
     lease_us: int
+    renews: bool = False
 
     def run(self, commit: Commit, settings: BrokerSettings) -> SubscriptionReceipt:
         del settings
@@ -227,8 +229,8 @@ class Renew:
         check_not_over(commit, found)
         if found.generation != self.generation:
             raise StaleRenewal(found.origin, self.generation, found.generation, found.end_us)
-        end = commit.now_us + self.lease_us
-        seq = subscriptions.renew(commit.transaction, found.id, end, found.generation + 1)
+        end = max(found.end_us, commit.now_us + self.lease_us)
+        seq = subscriptions.renew(commit.transaction, found.id, end, found.generation + 1, renews=self.renews)
         commit.renew(found.id, end)
         return SubscriptionReceipt(found.origin, seq, instant(end), found.generation + 1)
 

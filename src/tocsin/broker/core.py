@@ -51,7 +51,7 @@ class BrokerSettings:
     default_lease_seconds: float = DAY
     shortest_lease_seconds: float = 1.0
     longest_lease_seconds: float = 366 * DAY
-    notice_seconds: float = 3600.0  # before a lease ends; at most a tenth of the lease
+    notice_seconds: float = 3 * DAY  # before a lease ends; at most a tenth of the lease
     retention_seconds: float = 7 * DAY  # of events, notifications, dead letters and idempotency keys
     event_bytes: int = 256 << 10
     batch_events: int = 100_000  # in one publish
@@ -78,10 +78,6 @@ class BrokerSettings:
         if not self.shortest_lease_seconds <= seconds <= self.longest_lease_seconds:  # NaN is refused too
             raise LeaseOutOfBounds(seconds, self.shortest_lease_seconds, self.longest_lease_seconds)
         return round(seconds * SECOND)
-
-    def notice_us(self, start_us: int, end_us: int) -> int:
-        """Return when notice is due that a lease ends."""
-        return end_us - min(round(self.notice_seconds * SECOND), (end_us - start_us) // 10)
 
 
 def check_name(what: str, name: str) -> None:

@@ -203,12 +203,16 @@ class LiveLeases:
         found: list[int] = self.ids[(self._end_us <= now_us) & (self._deleted == NEVER)].tolist()
         return found
 
-    def ending(self, before_us: int, owner: int | None = None) -> list[Lease]:
-        """Return the live leases that end before a time; of one owner, or of all."""
-        chosen = (self._end_us < before_us) & (self._deleted == NEVER)
+    def ending(self, now_us: int, notice_us: int, owner: int | None = None) -> list[tuple[int, int]]:
+        """Return the live subscriptions whose lease ends within the notice, or the last tenth of it, and when it ends.
+
+        Of one owner, or of all.
+        """
+        near = self._end_us - np.minimum(notice_us, (self._end_us - self._start_us) // 10) <= now_us
+        chosen = near & (now_us < self._end_us) & (self._deleted == NEVER)
         if owner is not None:
             chosen &= self._owner == owner
-        return [Lease(*row) for row in self._columns[:, : self._size][:, chosen].T.tolist()]
+        return list(zip(self.ids[chosen].tolist(), self._end_us[chosen].tolist(), strict=True))
 
     def ended(self) -> list[tuple[int, list[int]]]:
         """Return (seq, [id]) of those that are over and not forgotten yet."""

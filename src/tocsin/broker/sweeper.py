@@ -1,4 +1,4 @@
-"""The sweeper: ends leases that are over, gives notice of those that soon will be, and lets go of what is too old.
+"""The sweeper: ends leases that are over, gives notice of those that soon will be or renews them, lets go of what is too old.
 
 Matching never waits for it: an event that arrives after a lease's end does not match, swept or not.
 """
@@ -14,6 +14,7 @@ from tocsin.documents.subscriptions import LeaseNotice
 from tocsin.errors import TocsinError
 from tocsin.store import progress, seals, subscriptions
 from tocsin.store.store import SECOND, instant, reach
+from tocsin.store.subscriptions import StoredSubscription
 
 log = logging.getLogger("tocsin.broker")
 NoticeCallback = Callable[[LeaseNotice], object]
@@ -28,7 +29,7 @@ class Sweeper:
         self._core = core
         self._noticed: set[tuple[int, int]] = (
             set()
-        )  # (subscription, generation) that the store knows notice was given of
+        )  # (id, end) of leases that the store knows notice was given of, or none is due
         self._callbacks: list[NoticeCallback] = []
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -49,6 +50,7 @@ class Sweeper:
     def on_lease_ending(self, callback: NoticeCallback) -> None:
         """Call a function once for each lease that is about to end."""
         self._callbacks.append(callback)
+        self._noticed = set()
 
     def _run(self) -> None:
         while not self._stop.wait(self._core.settings.sweep_seconds):
@@ -62,6 +64,7 @@ class Sweeper:
         core = self._core
         core.refresh()
         now = core.store.now_us()
+        self._renew_leases(now)
         ended = self._end_leases(now)
         self._give_notice(now)
         self._save_index(now)
@@ -97,17 +100,33 @@ class Sweeper:
     def _give_notice(self, now_us: int) -> None:
         if not self._callbacks:
             return
-        ending = self.leases_ending(now_us, None)
-        keys = {(notice.subscription, notice.generation) for notice in ending}
-        self._noticed &= keys  # the others have ended, or were renewed
-        new = [notice for notice in ending if (notice.subscription, notice.generation) not in self._noticed]
-        for notice in self._claim(new) if new else ():
+        near = self._near(now_us, None)
+        self._noticed &= set(near)  # the others have ended, or were renewed
+        if not (new := [id for id, end_us in near if (id, end_us) not in self._noticed]):
+            return
+        with self._core.store.read() as connection:
+            found = subscriptions.find_subscriptions(connection, new)
+        for notice in self._claim([_notice(one) for one in found if not one.renews]):
             for callback in self._callbacks:
                 _call(callback, notice)
-        self._noticed = keys
+        self._noticed |= {(one.id, one.end_us) for one in found}
+
+    def _renew_leases(self, now_us: int) -> None:
+        """Renew the leases that renew themselves, at half of their time: so a service may be away for the other half."""
+        with self._core.store.read() as connection:
+            if not (ids := subscriptions.find_renewable(connection, now_us)):
+                return
+        with self._core.commit() as commit:
+            for one in subscriptions.find_subscriptions(commit.connection, ids):
+                if one.renews and one.deleted_seq is None and one.end_us > commit.now_us:
+                    end = one.end_us + min(one.end_us - one.start_us, subscriptions.RENEWED_US)
+                    subscriptions.renew(commit.transaction, one.id, end, one.generation + 1, renews=True)
+                    commit.renew(one.id, end)
 
     def _claim(self, notices: list[LeaseNotice]) -> list[LeaseNotice]:
         """Store that notice is given, before it is: no restart repeats it, and of several processes one gives it."""
+        if not notices:
+            return []
         with self._core.store.write() as transaction:
             given = progress.noticed(transaction.connection, [notice.subscription for notice in notices])
             new = [notice for notice in notices if given.get(notice.subscription) != notice.generation]
@@ -116,14 +135,15 @@ class Sweeper:
 
     def leases_ending(self, now_us: int, owner: int | None) -> list[LeaseNotice]:
         """Return the leases for which notice is due."""
-        settings, core = self._core.settings, self._core
-        horizon = now_us + round(settings.notice_seconds * SECOND)
+        near = self._near(now_us, owner)
+        with self._core.store.read() as connection:
+            found = subscriptions.find_subscriptions(connection, [id for id, _ in near]) if near else []
+        return [_notice(one) for one in found if not one.renews]
+
+    def _near(self, now_us: int, owner: int | None) -> list[tuple[int, int]]:
+        core = self._core
         with core.lock:
-            near = core.live.leases.ending(horizon, owner)
-        due = [lease.id for lease in near if settings.notice_us(lease.start_us, lease.end_us) <= now_us < lease.end_us]
-        with core.store.read() as connection:
-            found = subscriptions.find_subscriptions(connection, due)
-        return [LeaseNotice(one.origin, one.owner_name, instant(one.end_us), one.generation) for one in found]
+            return core.live.leases.ending(now_us, round(core.settings.notice_seconds * SECOND), owner)
 
     def retain(self) -> None:
         """Remove what is older than the retention."""
@@ -134,6 +154,10 @@ class Sweeper:
                 subscriptions.end_paused(commit.transaction)
                 more = progress.retain(commit.transaction, keep_from)
             self._core.forget()
+
+
+def _notice(one: StoredSubscription) -> LeaseNotice:
+    return LeaseNotice(one.origin, one.owner_name, instant(one.end_us), one.generation)
 
 
 def _call(callback: NoticeCallback, notice: LeaseNotice) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar
 from urllib.parse import quote
 
@@ -31,6 +32,7 @@ from tocsin.documents.events import (
     DeliveryRule,
     DeliveryView,
     DryRunResponse,
+    InboxPage,
     NotificationExplanation,
     NotificationPage,
     PublishReceipt,
@@ -130,14 +132,16 @@ def matches_of(event: Mapping[str, Any]) -> ClientCall[DryRunResponse]:
 
 
 def subscribe(
-    expression: Expression, *, lease_seconds: float | None = None, idempotency_key: str | None = None
-) -> ClientCall[SubscriptionReceipt]:
-    """Subscribe; every event published after this returns is matched.
+    expression: Expression, *, lease_seconds: float | None = None, renews: bool = False,
+    idempotency_key: str | None = None,
+) -> ClientCall[SubscriptionReceipt]:  # fmt: skip
+    """Subscribe; every event published after this returns is matched. A lease that `renews` lasts until you end it.
 
     May be repeated, and is; where the first answer was lost the second has no ticket, which is shown once. The account
     renews and ends what it owns without one.
     """
     body = _expression(expression) | ({} if lease_seconds is None else {"lease_seconds": lease_seconds})
+    body |= {"renews": True} if renews else {}
     headers = {"idempotency-key": idempotency_key or secrets.token_hex(16)}
     return ClientCall("POST", "/v1/subscriptions", SubscriptionReceipt, _json(body), headers)
 
@@ -153,11 +157,12 @@ def subscriptions(*, cursor: str | None = None, limit: int = 100) -> ClientCall[
 
 
 def renew(
-    id: int, *, lease_seconds: float | None = None, generation: int | None = None, ticket: str | None = None
-) -> ClientCall[SubscriptionReceipt]:
+    id: int, *, lease_seconds: float | None = None, renews: bool = False, generation: int | None = None,
+    ticket: str | None = None,
+) -> ClientCall[SubscriptionReceipt]:  # fmt: skip
     """Renew a lease, as its owner or by its ticket; with a generation only if it was not renewed since."""
     headers = {} if ticket is None else {"tocsin-ticket": ticket}
-    body = {"lease_seconds": lease_seconds, "generation": generation}
+    body = {"lease_seconds": lease_seconds, "generation": generation, "renews": renews}
     return ClientCall("POST", f"/v1/subscriptions/{int(id)}/renew", SubscriptionReceipt, _json(body), headers,
                 again=generation is None)  # fmt: skip
 
@@ -261,6 +266,29 @@ def acknowledge(cursor: str, *, consumer: str = "default") -> ClientCall[None]:
     return ClientCall(
         "POST", "/v1/notifications/acknowledge", type(None), _json({"cursor": cursor, "consumer": consumer})
     )
+
+
+def inbox(
+    *, before: str | None = None, after: str | None = None, limit: int = 50, subscription: int | None = None,
+    event_type: str | None = None, since: datetime | None = None, until: datetime | None = None, search: str | None = None,
+) -> ClientCall[InboxPage]:  # fmt: skip
+    """Return matched events, newest first, one entry an event; `before` and `after` are a page's `older` and `newer`."""
+    times = {name: None if at is None else at.isoformat() for name, at in (("since", since), ("until", until))}
+    query = _query(
+        before=before,
+        after=after,
+        limit=limit,
+        subscription=subscription,
+        event_type=event_type,
+        search=search,
+        **times,
+    )
+    return ClientCall("GET", "/v1/inbox", InboxPage, query=query)
+
+
+def mark_inbox_read(through: int) -> ClientCall[None]:
+    """Say that the inbox was read up to a seq."""
+    return ClientCall("POST", "/v1/inbox/read", type(None), _json({"through": through}))
 
 
 def why(cursor: str) -> ClientCall[NotificationExplanation]:

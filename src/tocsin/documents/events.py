@@ -106,6 +106,42 @@ class NotificationPage(ResponseDocument, frozen=True):
         return len(self.items)
 
 
+class InboxMatch(ResponseDocument, frozen=True, omit_defaults=True):
+    """A subscription that an event of the inbox matched; the cursor leads to why."""
+
+    subscription: int
+    cursor: str
+    computed: Mapping[str, Any] = msgspec.field(default_factory=dict)  # what an offer computed for it
+    bindings: tuple[Mapping[str, Any], ...] = ()
+
+
+class InboxEntry(ResponseDocument, frozen=True):
+    """An event, and those of its reader's subscriptions that it matched: the first of them, and how many in all."""
+
+    seq: int
+    event_id: str
+    arrival: Instant
+    event: Mapping[str, Any]
+    matches: tuple[InboxMatch, ...]
+    count: int
+    unread: bool
+
+
+class InboxPage(ResponseDocument, frozen=True):
+    """Entries, newest first; `older` and `newer` lead on, None where nothing is there."""
+
+    items: tuple[InboxEntry, ...]
+    older: str | None
+    newer: str | None
+    unread: int  # entries after what was marked as read; at most 1,000 are counted
+
+
+class InboxRead(RequestDocument, frozen=True):
+    """Everything in the inbox up to this seq was read."""
+
+    through: StoredInt
+
+
 class Acknowledgement(RequestDocument, frozen=True):
     """A consumer has everything up to a cursor."""
 

@@ -29,15 +29,17 @@ class ExpressionRequest(RequestDocument, frozen=True):
 
 
 class SubscriptionRequest(ExpressionRequest, frozen=True):
-    """Subscribe."""
+    """Subscribe; a lease that `renews` is renewed for as long again before it ends, while the account lives."""
 
     lease_seconds: LeaseSeconds | None = None
+    renews: bool = False
 
 
 class RenewalRequest(RequestDocument, frozen=True):
-    """Renew a lease, from now on; with a generation only if it was not renewed since."""
+    """Renew a lease, from now on; never shortens it. With a generation only if it was not renewed since."""
 
     lease_seconds: LeaseSeconds | None = None
+    renews: bool = False
     generation: StoredInt | None = None
 
 
@@ -83,6 +85,7 @@ class SubscriptionView(ResponseDocument, frozen=True):
     ended: str | None = None  # 'unsubscribed', 'lease ended', None while live
     paused: bool = False
     price_bytes: int = 0  # that count against its owner's quota
+    renews: bool = False  # by itself, while its owner's account lives
 
 
 class SubscriptionPage(ResponseDocument, frozen=True):

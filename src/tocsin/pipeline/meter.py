@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 
-RATE_SECONDS = 10.0
-KEPT_LATENCIES = 50_000
+RATE_SECONDS = 10.0  # that rates and percentiles are taken over
+KEPT_LATENCIES = 50_000  # of batches within that time at most, the newest
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Meter:
         self._cache_hits = self._cache_misses = 0
         self._recent: deque[tuple[float, BatchReport]] = deque()
         self._last: BatchReport | None = None
-        self._latencies: deque[float] = deque(maxlen=KEPT_LATENCIES)
+        self._latencies: deque[tuple[float, float]] = deque(maxlen=KEPT_LATENCIES)  # when, how long
         self._status_file = status_file
         self._prometheus: _Prometheus | None = None
 
@@ -109,13 +109,14 @@ class Meter:
             self._cache_misses += report.cache_misses
             self._last = report
             self._recent.append((time.monotonic(), report))
-            self._latencies.extend(report.latencies_ms)
+            now = time.monotonic()
+            self._latencies.extend((now, one) for one in report.latencies_ms)
         self._write_status()
 
     def latencies_ms(self) -> list[float]:
         """Return the latencies that are kept."""
         with self._guard:
-            return list(self._latencies)
+            return [one for _, one in self._latencies]
 
     def figures(self) -> Figures:
         """Return how things stand."""
@@ -126,7 +127,8 @@ class Meter:
             window = max(1e-3, min(RATE_SECONDS, now - self._started))
             recent = [report for _, report in self._recent]
             last = self._last
-            percentiles = np.percentile(self._latencies, [50, 99]).tolist() if self._latencies else [None, None]
+            lately = [one for at, one in self._latencies if now - at <= RATE_SECONDS]
+            percentiles = np.percentile(lately, [50, 99]).tolist() if lately else [None, None]
             return Figures(
                 state=self._state,
                 uptime_seconds=now - self._started,

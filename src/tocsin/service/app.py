@@ -22,6 +22,7 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from tocsin.broker import Broker
@@ -38,6 +39,7 @@ from tocsin.service.settings import ServiceSettings
 from tocsin.service.web.builder import Overlaps
 from tocsin.service.web.dashboard_pages import History
 from tocsin.service.web.routes import RULES, page_routes
+from tocsin.service.web.visit import not_found
 
 
 class ServiceApp(Starlette):
@@ -82,7 +84,8 @@ def create_app(settings: ServiceSettings, *, broker: Broker | None = None, pipel
     routes = [*API_ROUTES, *page_routes()]
     routing.check_complete(routes, RULES)
     edge = Middleware(Edge, settings=settings, metrics=metrics)
-    app = ServiceApp(routes=routes, lifespan=lifespan, middleware=[edge], exception_handlers=problems.HANDLERS)
+    handlers = {**problems.HANDLERS, HTTPException: not_found}
+    app = ServiceApp(routes=routes, lifespan=lifespan, middleware=[edge], exception_handlers=handlers)
     app.router.redirect_slashes = False
     return app
 

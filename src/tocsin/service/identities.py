@@ -326,11 +326,20 @@ class Identities:
         await self._write(change)
         self.forget()
 
+    async def has_password(self, principal: Principal) -> bool:
+        """Return whether an account has a password; the first admin has a token only, until one is set."""
+        account = await self._read(lambda connection: accounts.read_account(connection, principal.name))
+        return account is not None and account.password_hash is not None
+
     async def check_own_password(self, principal: Principal, password: str) -> None:
-        """Raise Forbidden where it is not the asker's password."""
+        """Raise Forbidden where it is not the asker's password; without one, a token of the account stands for it."""
         limit = RateLimitItemPerMinute(self._settings.logins_per_minute)
         self._hit(limit, "too many attempts", "password", principal.name)
         account = await self._read(lambda connection: accounts.read_account(connection, principal.name))
+        if account is not None and account.password_hash is None:
+            by_token = await self.by_token(password)
+            if by_token is not None and by_token.number == principal.number and by_token.scopes is None:
+                return
         if account is None or not await self._passwords.verify(password, account.password_hash):
             raise Forbidden("the password is not right")
 

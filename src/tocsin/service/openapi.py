@@ -18,6 +18,7 @@ from starlette.routing import BaseRoute
 from tocsin import __version__
 from tocsin.documents import ProblemDocument
 from tocsin.documents.events import Notification
+from tocsin.documents.subscriptions import LeaseNotice
 from tocsin.service.problems import PROBLEM
 from tocsin.service.routing import HEADERS, JSON, UNSAFE, ApiRoute, rule_of
 
@@ -161,7 +162,7 @@ def _responses(method: str, route: ApiRoute, schemas: _Schemas) -> dict[str, Any
 
 def asyncapi_document() -> dict[str, Any]:
     """Return the description of streams, WebSockets and webhooks."""
-    (_,), parts = msgspec.json.schema_components([Notification])
+    _, parts = msgspec.json.schema_components([Notification, LeaseNotice])
     notification = parts["Notification"]
     digest = {
         "type": "object",
@@ -178,13 +179,17 @@ def asyncapi_document() -> dict[str, Any]:
             "stream": {
                 "address": "/v1/notifications/stream",
                 "description": "Server-sent events; resume with Last-Event-ID.",
-                "messages": {"notification": {"$ref": "#/components/messages/notification"}},
+                "messages": {
+                    "notification": {"$ref": "#/components/messages/notification"},
+                    "lease": {"$ref": "#/components/messages/lease"},
+                },
             },
             "live": {
                 "address": "/v1/notifications/live",
                 "description": "WebSocket; JSON texts.",
                 "messages": {
                     "notification": {"$ref": "#/components/messages/notification"},
+                    "lease": {"$ref": "#/components/messages/lease"},
                     "acknowledge": {"$ref": "#/components/messages/acknowledge"},
                 },
             },
@@ -206,6 +211,7 @@ def asyncapi_document() -> dict[str, Any]:
         "components": {
             "messages": {
                 "notification": {"name": "notification", "payload": notification},
+                "lease": {"name": "lease", "payload": parts["LeaseNotice"]},
                 "acknowledge": {
                     "name": "acknowledge",
                     "payload": {

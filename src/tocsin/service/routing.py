@@ -115,6 +115,8 @@ TABLE: dict[tuple[str, str], AccessRule] = {
     ("GET", "/v1/notifications/stream"): MEMBER,
     ("WS", "/v1/notifications/live"): MEMBER,
     ("GET", "/v1/notifications/{cursor}/why"): OWNER,
+    ("GET", "/v1/inbox"): MEMBER,
+    ("POST", "/v1/inbox/read"): MEMBER,
     # webhooks and dead letters
     ("POST", "/v1/webhooks"): MEMBER,
     ("GET", "/v1/webhooks"): MEMBER,
@@ -156,7 +158,7 @@ def rule_of(method: str, path: str) -> AccessRule:
 
 
 _PUBLISHING = ("/v1/events", "/v1/offers", "/v1/dead-letters")
-_LOOKING = ("/v1/drafts", "/v1/offers/query", "/v1/notifications", "/v1/xml")  # though they are posted
+_LOOKING = ("/v1/drafts", "/v1/offers/query", "/v1/notifications", "/v1/inbox", "/v1/xml")  # though they are posted
 _ACCOUNT = ("/v1/account", "/v1/tokens", "/v1/sessions")
 
 
@@ -384,9 +386,14 @@ class Parameters:
         ]  # fmt: skip
         self.struct = msgspec.defstruct(f"{handler.__name__}_parameters", fields, kw_only=True) if fields else None
         self._lists = {name for name in self.place if _is_list(hints[name])}
+        self._queries = sorted(name for name, place in self.place.items() if place == "query")
 
     def read(self, request: HTTPConnection) -> dict[str, Any]:
-        """Return them by name; raises InvalidFields."""
+        """Return them by name; raises InvalidFields, also where the query says what nobody here reads."""
+        if unknown := [name for name in request.query_params if name not in self._queries]:
+            known = f"known here: {', '.join(self._queries)}" if self._queries else "there are none here"
+            errors = [{"place": f"query/{name}"[:100], "message": f"unknown; {known}"} for name in unknown[:10]]
+            raise InvalidFields(f"unknown query parameter {unknown[0][:100]!r}; {known}", errors=errors)
         if self.struct is None:
             return {}
         given: dict[str, Any] = {}

@@ -13,7 +13,7 @@ what thousands of idle readers cost.
 
 WebSockets: the same notifications for pages. Messages are JSON texts.
 
-server: {"type": "notification", …} | {"type": "ping", "cursor": "…"} | {"type": "problem", …}
+server: {"type": "notification", …} | {"type": "lease", …} | {"type": "ping", "cursor": "…"} | {"type": "problem", …}
 client: {"type": "acknowledge", "cursor": "…"}
 
 The hub: who waits, in this event loop, for whose notifications.
@@ -42,6 +42,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from tocsin.broker import Broker, deliveries
 from tocsin.broker.deliveries import LAST, MatchedBatch, Position
 from tocsin.documents.events import Notification, NotificationPage
+from tocsin.documents.subscriptions import LeaseNotice
 from tocsin.errors import CursorExpired, TocsinError
 from tocsin.service.edge import Metrics
 from tocsin.service.problems import problem_of
@@ -67,6 +68,7 @@ class Reader:
         self._through: int | None = None  # has everything up to this seq; None: must read the store
         self._batches: deque[MatchedBatch] = deque()  # that came since, in order
         self.closed = False
+        self.notices: deque[LeaseNotice] = deque()  # of leases that end soon, still to be told
         self.sending: int | None = None  # the subscription whose notification is being sent
         self.task = asyncio.current_task()
 
@@ -150,6 +152,7 @@ class Hub:
         self._reading: dict[tuple[str, str | None, str, int], asyncio.Future[NotificationPage]] = {}
         self._woken = 0  # how often anybody was
         self.deliveries.on_matched(self._matched)
+        broker.on_lease_ending(self._ending)
 
     def start_polling(self) -> None:
         """Look for what another process (the pipeline) stores."""
@@ -205,6 +208,18 @@ class Hub:
         """Called by the broker, in whichever thread stored something."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._push, batch)
+
+    def _ending(self, notice: LeaseNotice) -> None:
+        """Called by the broker's sweeper, once a lease: whoever reads now is told; `leases_ending` tells the others."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._tell, notice)
+
+    def _tell(self, notice: LeaseNotice) -> None:
+        for readers in self._readers.values():
+            for reader in readers:
+                if reader.owner == notice.owner:
+                    reader.notices.append(notice)
+                    reader.woken.set()
 
     def _push(self, batch: MatchedBatch) -> None:
         self._woken += 1
@@ -278,6 +293,11 @@ def frame(notification: Notification) -> bytes:
     )
 
 
+def notice_frame(notice: LeaseNotice) -> bytes:
+    """Return that a lease ends soon as an event; it has no id, so that nobody resumes from it."""
+    return b"event: lease\ndata: %s\n\n" % to_json(notice)
+
+
 def problem_frame(error: TocsinError) -> bytes:
     """Return why a stream ends, for a reader whose response has begun."""
     return b"event: problem\ndata: %s\n\n" % to_json(problem_of(error))
@@ -331,7 +351,7 @@ class EventStream(Response):
                     body, found = problem_frame(error), ()
                     reader.closed = True
                 else:
-                    body = b""
+                    body = b"".join(notice_frame(reader.notices.popleft()) for _ in range(len(reader.notices)))
                 for notification in found:
                     if reader.wanted(notification):
                         patience.reschedule(loop.time() + settings.stalled_seconds)
@@ -403,6 +423,9 @@ async def _send_all(
             patience.reschedule(loop.time() + settings.stalled_seconds)
             await socket.send_text(to_json({"type": "ping", "cursor": reader.cursor}).decode())
             continue
+        while reader.notices:
+            patience.reschedule(loop.time() + settings.stalled_seconds)
+            await socket.send_text('{"type":"lease",' + to_json(reader.notices.popleft()).decode()[1:])
         for notification in await reader.page():
             if reader.wanted(notification):
                 patience.reschedule(loop.time() + settings.stalled_seconds)

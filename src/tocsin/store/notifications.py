@@ -212,6 +212,31 @@ def read_notifications(connection: Connection, owner: int, after_seq: int) -> It
         position = (rows[-1].first_seq, rows[-1].part)
 
 
+def read_newest(connection: Connection, owner: int, before_seq: int) -> Iterator[StoredMatches]:
+    """Yield an owner's matches before a seq, the newest block first; within a block in order of seq."""
+    table = notifications.c
+    position = (before_seq, -1)  # blocks that begin before it; of those that begin together the last part first
+    while True:
+        query = (
+            select(table.first_seq, table.part, table.count, table.body)
+            .where(
+                table.bucket == owner % BUCKETS,
+                (table.first_seq < position[0]) | ((table.first_seq == position[0]) & (table.part < position[1])),
+            )
+            .order_by(table.first_seq.desc(), table.part.desc())
+            .limit(_ROWS)
+        )
+        rows = connection.execute(query).all()
+        for row in rows:
+            found = decode_block(row[0], row[2], row[3])
+            chosen = (found.owner == owner) & (found.seq < before_seq)
+            if chosen.any():
+                yield StoredMatches(found.seq[chosen], found.subscription[chosen], found.owner[chosen])
+        if len(rows) < _ROWS:
+            return
+        position = (rows[-1].first_seq, rows[-1].part)
+
+
 def is_recorded(connection: Connection, owner: int, seq: int, subscription: int) -> bool:
     """Return whether a match is stored."""
     for found in read_notifications(connection, owner, seq):

@@ -24,7 +24,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, update
 
 from tocsin.store import tables
-from tocsin.store.store import Transaction
+from tocsin.store.store import SECOND, Transaction
 from tocsin.store.tables import accounts, leases, replacements, subscriptions
 
 _AT_A_TIME = 500
@@ -90,6 +90,7 @@ def price_of(tree: bytes) -> int:
 # Subscriptions and their leases.
 
 
+RENEWED_US = 30 * 86400 * SECOND  # that a lease renews itself for at most: its account may be gone by then
 _ROWS = 20_000  # rows fetched at a time where all are read
 
 
@@ -103,6 +104,7 @@ class NewSubscription:
     schema_version: int
     ticket_hash: bytes
     lease_us: int
+    renews: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,7 @@ class StoredSubscription:
     deleted_seq: int | None
     deleted_by: str | None
     origin: int  # the id under which its owner knows it: see subscriptions.py
+    renews: int = 0  # 1: by itself, while its owner's account lives
 
     @property
     def paused(self) -> bool:
@@ -173,7 +176,18 @@ def add_subscriptions(transaction: Transaction, new: Sequence[NewSubscription]) 
     transaction.insert_rows(
         leases,
         [
-            (first + at, row.owner, now, now + row.lease_us, 1, first + at, None, None, price_of(row.tree))
+            (
+                first + at,
+                row.owner,
+                now,
+                now + row.lease_us,
+                1,
+                first + at,
+                None,
+                None,
+                price_of(row.tree),
+                int(row.renews),
+            )
             for at, row in enumerate(new)
         ],
     )
@@ -185,9 +199,10 @@ def add_version(transaction: Transaction, of: StoredSubscription, new: NewSubscr
     seq = transaction.draw()
     row = _whole(seq, of.owner, new.text, new.tree, new.schema_version, of.ticket_hash)
     transaction.insert_rows(subscriptions, [row])
-    lease = (seq, of.owner, of.start_us, of.end_us, of.generation, seq, None, None, price_of(new.tree))
+    price = price_of(new.tree)
+    lease = (seq, of.owner, of.start_us, of.end_us, of.generation, seq, None, None, price, of.renews)
     transaction.insert_rows(leases, [lease])
-    _charge(transaction, of.owner, lease[-1])
+    _charge(transaction, of.owner, price)
     add_replacement(transaction, seq, of.origin)
     return seq
 
@@ -200,10 +215,10 @@ def set_ending(transaction: Transaction, ids: Sequence[int], deleted_by: str) ->
         transaction.connection.execute(update(leases).where(chosen).values(deleted_by=deleted_by))
 
 
-def renew(transaction: Transaction, id: int, end_us: int, generation: int) -> int:
-    """Store a lease's new end and generation; return the seq."""
+def renew(transaction: Transaction, id: int, end_us: int, generation: int, *, renews: bool = False) -> int:
+    """Store a lease's new end and generation, and whether it renews itself from now on; return the seq."""
     seq = transaction.draw()
-    change = {"end_us": end_us, "generation": generation, "changed_seq": seq}
+    change = {"end_us": end_us, "generation": generation, "changed_seq": seq, "renews": int(renews)}
     transaction.connection.execute(update(leases).where(leases.c.subscription == id).values(**change))
     return seq
 
@@ -220,8 +235,21 @@ def end_leases(transaction: Transaction, ids: Sequence[int], deleted_by: str) ->
     return seq
 
 
+def find_renewable(connection: Connection, now_us: int) -> list[int]:
+    """Return the live subscriptions that renew themselves and are past half of their lease, of accounts that live."""
+    chosen = (leases.c.renews == 1) & leases.c.deleted_seq.is_(None) & (leases.c.end_us > now_us)
+    past_half = (leases.c.end_us <= now_us + RENEWED_US) & (leases.c.start_us + leases.c.end_us <= 2 * now_us)
+    query = select(leases.c.subscription).join(accounts, accounts.c.number == leases.c.owner)
+    return list(connection.execute(query.where(chosen, past_half, accounts.c.disabled_us.is_(None))).scalars())
+
+
 def end_paused(transaction: Transaction) -> None:
-    """Store that the leases of paused subscriptions ended, where they did."""
+    """Store that the leases of paused subscriptions ended, where they did and do not renew themselves."""
+    living = select(accounts.c.number).where(accounts.c.disabled_us.is_(None))
+    renewed = (leases.c.deleted_by == "paused") & (leases.c.renews == 1) & leases.c.owner.in_(living)
+    soon = leases.c.end_us <= transaction.now_us + RENEWED_US // 2
+    change = update(leases).where(renewed & soon).values(end_us=transaction.now_us + RENEWED_US)
+    transaction.connection.execute(change)
     over = (leases.c.deleted_by == "paused") & (leases.c.end_us <= transaction.now_us)
     _discharge(transaction, over)
     transaction.connection.execute(update(leases).where(over).values(deleted_by="lease"))
@@ -354,6 +382,7 @@ _WHOLE = (
         leases.c.deleted_seq,
         leases.c.deleted_by,
         func.coalesce(_REPLACED.c.origin, subscriptions.c.id),
+        leases.c.renews,
     )
     .join(leases, leases.c.subscription == subscriptions.c.id)
     .join(accounts, accounts.c.number == subscriptions.c.owner)

@@ -43,7 +43,7 @@ from sqlalchemy import (
     text,
 )
 
-HEAD = "0008"  # the newest migration
+HEAD = "0009"  # the newest migration
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -56,6 +56,7 @@ metadata = MetaData(
 ENDINGS = ("owner", "lease", "replaced", "paused")
 _ENDED = "deleted_seq IS NOT NULL"
 _PAUSED = "deleted_by = 'paused'"
+_RENEWS = "renews = 1"
 _WAITING = "state = 'waiting'"
 _Number = BigInteger().with_variant(Integer(), "sqlite")  # SQLite: an INTEGER PRIMARY KEY is the row's own number
 
@@ -157,11 +158,13 @@ leases = Table(
     Column("deleted_seq", BigInteger),
     Column("deleted_by", Text, CheckConstraint(f"deleted_by IN {ENDINGS}", name="deleted_by")),
     Column("price", BigInteger, nullable=False, server_default="0"),  # in bytes of memory: see subscriptions.py
+    Column("renews", Integer, nullable=False, server_default="0"),  # 1: by itself, while its owner's account lives
     Index(None, "changed_seq"),
     Index(None, "owner", "subscription"),
     # Of the few rows that they are about, so that subscribing does not pay for them:
     Index(None, "deleted_seq", sqlite_where=text(_ENDED), postgresql_where=text(_ENDED)),
     Index("ix_leases_paused", "owner", sqlite_where=text(_PAUSED), postgresql_where=text(_PAUSED)),
+    Index("ix_leases_renews", "end_us", sqlite_where=text(_RENEWS), postgresql_where=text(_RENEWS)),
 )
 
 replacements = Table(

@@ -17,7 +17,7 @@ from tocsin.errors import (
     UnknownSubscription,
     WrongTicket,
 )
-from tocsin.store import subscriptions
+from tocsin.store import accounts, subscriptions
 
 DAY = 86400.0
 
@@ -55,6 +55,14 @@ def test_stale_renewal_is_refused(place: str) -> None:
         assert stale.value.current == second.generation == 2
         clock.advance(999)
         assert broker.renew(second, lease=5).generation == 3
+
+
+def test_a_renewal_never_shortens_a_lease(place: str) -> None:
+    with open_broker(place, ManualClock()) as broker:
+        first = broker.subscribe("car", owner="ada", lease=29 * 86400)
+        second = broker.renew(first)  # for a day, which is the default
+        assert second.lease_end == first.lease_end
+        assert broker.renew(second, lease=30 * 86400).lease_end > first.lease_end
 
 
 def test_ended_lease_cannot_be_renewed(place: str) -> None:
@@ -146,6 +154,40 @@ def test_notice_is_not_given_again_after_a_restart_nor_by_another_broker(place: 
     with open_and_sweep() as broker:  # renewed, so this is another end
         assert told == [(mine.id, 1), (mine.id, 2)]
         clock.advance(50)
+        assert broker.sweep() == [mine.id]
+
+
+def test_a_lease_that_renews_itself_lasts_while_its_account_lives(place: str) -> None:
+    clock = ManualClock()
+    with open_broker(place, clock) as broker:
+        told: list[int] = []
+        broker.on_lease_ending(lambda notice: told.append(notice.subscription))
+        mine = broker.subscribe("car", owner="ada", lease=1000, renews=True)
+        for _ in range(30):
+            clock.advance(500)
+            broker.sweep()
+        assert broker.replace(mine.id, "car where price < 5", owner="ada").lease_end > broker.now()
+        clock.advance(1000)
+        broker.pause(mine.id, owner="ada")
+        clock.advance(40 * DAY)
+        broker.sweep()
+        broker.resume(mine.id, owner="ada")
+        found = broker.subscription(mine.id, owner="ada")
+        assert (found.ended, found.renews, told) == (None, True, [])
+        with broker.store.write() as transaction:
+            number = accounts.ensure_accounts(transaction, ["ada"])["ada"]
+            accounts.change_account(transaction, number, disabled_us=transaction.now_us)
+        clock.advance((found.lease_end - broker.now()).total_seconds() + 1)
+        broker.sweep()
+        assert broker.subscription(mine.id, owner="ada").ended == "lease ended"
+
+
+def test_a_renewal_for_a_term_ends_what_renews_itself(place: str) -> None:
+    clock = ManualClock()
+    with open_broker(place, clock) as broker:
+        mine = broker.subscribe("car", owner="ada", lease=100, renews=True)
+        broker.renew(mine, lease=50)
+        clock.advance(101)
         assert broker.sweep() == [mine.id]
 
 

@@ -12,9 +12,9 @@ from tests.service.web.browsing import ADMIN_TOKEN, IN_BROWSER, fill_item, log_i
 pytestmark = IN_BROWSER
 AXE = Path(__file__).parent / "axe.min.js"
 PAGES = (
-    "/", "/try", "/offers", "/schema", "/subscribe?type=item", "/publish?type=item", "/subscriptions", "/matches", "/dashboard",
+    "/", "/try", "/offers", "/schema", "/subscribe?type=item", "/publish?type=item", "/subscriptions", "/inbox", "/dashboard",
     "/account", "/webhooks", "/dead-letters", "/operators", "/subscribe", "/publish", "/publish?type=item&example=1",
-    "/matches/nonsense",
+    "/inbox/nonsense",
 )  # fmt: skip
 
 ADMIN_PAGES = ("/accounts", "/schema/extend", "/dead-letters")
@@ -34,7 +34,7 @@ def test_a_subscription_made_in_the_form_is_matched_live_by_an_event_from_anothe
     page.get_by_role("button", name="Subscribe").click()
     expect(page.get_by_role("status")).to_contain_text("in force")
 
-    page.goto("/matches")
+    page.goto("/inbox")
     expect(page.locator("#live-state")).to_contain_text("Live")
     other, more = watched(context)
     fill_item(other, "20")

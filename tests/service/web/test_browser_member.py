@@ -29,6 +29,8 @@ def test_a_subscription_is_edited_paused_renewed_asked_and_ended(context: Browse
     page.goto(mine)
     expect(page.locator("section", has_text="Near misses")).to_contain_text("price < 20")
     page.get_by_role("button", name="End it").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("End this subscription?")
+    page.get_by_role("button", name="End it").click()
     expect(page.get_by_role("status").first).to_contain_text("has ended")
     assert errors == []
 
@@ -64,6 +66,7 @@ def test_webhooks_tokens_and_the_password(context: BrowserContext) -> None:
     page.get_by_role("button", name="Make a token").click()
     expect(page.get_by_role("status")).to_contain_text("toc_")
     page.get_by_role("button", name="Revoke").click()
+    page.get_by_role("button", name="Revoke it").click()
     expect(page.get_by_role("status").first).to_contain_text("revoked")
     page.fill("[name=old]", "not the password")
     page.fill("[name=new]", "another long password")

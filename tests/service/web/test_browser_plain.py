@@ -27,7 +27,7 @@ def test_everything_but_the_live_parts_works_without_javascript(plain: BrowserCo
     fill_item(page, "11")
     page.get_by_role("button", name="Publish").click()
     expect(page.get_by_role("status").first).to_contain_text("published")
-    page.goto("/matches")
+    page.goto("/inbox")
     page.get_by_role("link", name="why").first.click()
     expect(page.locator(".why")).to_contain_text("price is 11")
     page.goto("/dashboard")

@@ -26,14 +26,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 
+from tocsin.broker import InboxQuery
 from tocsin.broker.admission import RawEvent
-from tocsin.documents import Consumer, StoredInt
+from tocsin.documents import Consumer, Instant, StoredInt
 from tocsin.documents.events import (
     Acknowledgement,
     BatchReceipt,
     DeadLetterPage,
     DryRunMatches,
     DryRunResponse,
+    InboxPage,
+    InboxRead,
     Notification,
     NotificationExplanation,
     NotificationPage,
@@ -357,6 +360,38 @@ async def why(request: Request, cursor: str, principal: Principal) -> object:
         return NotificationExplanation(found, text, **explanation.as_json())  # type: ignore[arg-type]
 
     return await asyncio.to_thread(look)
+
+
+# --- the inbox --------------------------------------------------------------------------------------------------------
+
+
+@notification_routes.on("GET", "/v1/inbox", "Your matched events, newest first", answer=InboxPage)
+async def read_inbox(
+    request: Request,
+    principal: Principal,
+    before: ListCursor | None = None,
+    after: ListCursor | None = None,
+    limit: Limit = 50,
+    subscription: list[StoredInt] | None = None,
+    event_type: Annotated[str, Meta(max_length=200)] = "",
+    since: Instant | None = None,
+    until: Instant | None = None,
+    search: Annotated[str, Meta(max_length=200)] = "",
+) -> object:
+    """Return one entry an event, with those of your subscriptions that it matched; `older` and `newer` lead on."""
+    if before is not None and after is not None:
+        raise BadRequest("a page lies before a cursor, or after one")
+    query = InboxQuery(
+        None if before is None else read_cursor(before), None if after is None else read_cursor(after), limit,
+        subscription, event_type, since, until, search,
+    )  # fmt: skip
+    return await asyncio.to_thread(service_of(request).broker.inbox, principal.name, query)
+
+
+@notification_routes.on("POST", "/v1/inbox/read", "Say how far you have read the inbox", status=204)
+async def mark_read(request: Request, body: InboxRead, principal: Principal) -> None:
+    """Remember that everything up to a seq was read; never goes back."""
+    await asyncio.to_thread(service_of(request).broker.mark_inbox_read, principal.name, body.through)
 
 
 # --- dead letters: a member sees their own, an admin those of all -----------------------------------------------------

@@ -71,18 +71,20 @@ class BadLines(Invalid):
 
 
 async def subscribe(
-    service: Service, principal: Principal, expression: Expression, lease: float | None, key: str | None = None
-) -> SubscriptionReceipt:
+    service: Service, principal: Principal, expression: Expression, lease: float | None, key: str | None = None,
+    *, renews: bool = False,
+) -> SubscriptionReceipt:  # fmt: skip
     """Store one subscription."""
-    return (await subscribe_all(service, principal, [expression], lease, key))[0]
+    return (await subscribe_all(service, principal, [expression], lease, key, renews=renews))[0]
 
 
 async def subscribe_all(
-    service: Service, principal: Principal, expressions: list[Expression], lease: float | None, key: str | None = None
-) -> list[SubscriptionReceipt]:
+    service: Service, principal: Principal, expressions: list[Expression], lease: float | None,
+    key: str | None = None, *, renews: bool = False,
+) -> list[SubscriptionReceipt]:  # fmt: skip
     """Store subscriptions, all or none; raises what the broker does."""
     return await asyncio.to_thread(
-        service.broker.subscribe_all, expressions, owner=principal.name, lease=lease, idempotency_key=key
+        service.broker.subscribe_all, expressions, owner=principal.name, lease=lease, renews=renews, idempotency_key=key
     )
 
 
@@ -137,17 +139,19 @@ def _bad_lines(wrong: list[dict[str, Any]]) -> BadLines:
 
 
 async def renew_lease(
-    service: Service, principal: Principal, id: int, *, ticket: str | None, generation: int | None, lease: float | None
-) -> SubscriptionReceipt:
+    service: Service, principal: Principal, id: int, *, ticket: str | None, generation: int | None,
+    lease: float | None, renews: bool = False,
+) -> SubscriptionReceipt:  # fmt: skip
     """Renew a lease by ticket, or as its owner; without a generation, whatever it is at now."""
     claim: dict[str, Any] = {"owner": principal.name} if ticket is None else {"ticket": ticket}
+    claim |= {"lease": lease, "renews": renews}
     try:
         if generation is not None:
-            return await asyncio.to_thread(service.broker.renew, id, generation=generation, lease=lease, **claim)
+            return await asyncio.to_thread(service.broker.renew, id, generation=generation, **claim)
         try:
-            return await asyncio.to_thread(service.broker.renew, id, generation=0, lease=lease, **claim)
+            return await asyncio.to_thread(service.broker.renew, id, generation=0, **claim)
         except StaleRenewal as error:
-            return await asyncio.to_thread(service.broker.renew, id, generation=error.current, lease=lease, **claim)
+            return await asyncio.to_thread(service.broker.renew, id, generation=error.current, **claim)
     except LeaseEnded:
         if ticket is not None:  # a ticket that was used up opens nothing, and tells nothing
             raise WrongTicket from None
@@ -233,7 +237,7 @@ async def create(
     if dry_run:
         plan = await asyncio.to_thread(drafts.plan, service.broker, body.expression())
         return json_response(msgspec.structs.replace(plan, dry_run=True))
-    receipt = await subscribe(service, principal, body.expression(), body.lease_seconds, key)
+    receipt = await subscribe(service, principal, body.expression(), body.lease_seconds, key, renews=body.renews)
     headers = {"location": f"/v1/subscriptions/{receipt.id}", "etag": etag(receipt.generation)}
     return json_response(receipt, 201, headers)
 
@@ -306,12 +310,13 @@ async def renew(
     request: Request, id: StoredInt, principal: Principal, body: RenewalRequest | None = None, ticket: Ticket = None,
     if_match: IfMatch = None,
 ) -> Response:  # fmt: skip
-    """Let the lease last from now, as its owner or by its ticket; If-Match makes sure that it was not renewed since."""
+    """Let the lease last from now, as its owner or by its ticket; never shortens it. If-Match: only if not renewed since."""
     body = body or RenewalRequest()
     generation = body.generation if body.generation is not None else expected(if_match)
     receipt = await renew_lease(
-        service_of(request), principal, id, ticket=ticket, generation=generation, lease=body.lease_seconds
-    )
+        service_of(request), principal, id, ticket=ticket, generation=generation, lease=body.lease_seconds,
+        renews=body.renews,
+    )  # fmt: skip
     return _changed(receipt)
 
 

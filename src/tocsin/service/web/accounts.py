@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from starlette.responses import Response
@@ -49,24 +51,32 @@ async def register(visit: Visit) -> Response:
 @pages.get("/login", "anyone")
 async def show_login(visit: Visit) -> Response:
     """Show the form."""
-    return visit.page("login.html", name="", error="", next=safe_path(visit.query("next", "/")))
+    return visit.page("login.html", name="", error="", next=safe_path(visit.query("next", "/")), fields=[])
 
 
 @pages.post("/login", "anyone")
 async def log_in(visit: Visit) -> Response:
     """Begin a session, and go where the visitor wanted to."""
     name, onward = visit.text("name").strip(), safe_path(visit.text("next", "/"))
+    fields = list(zip(visit.texts("kept-name"), visit.texts("kept-text"), strict=False))
     try:
-        return await _log_in(visit, name, visit.text("password"), onward, "")
+        return await _log_in(visit, name, visit.text("password"), onward, "", fields)
     except TocsinError as error:
-        return visit.page("login.html", 401, name=name, error=str(error), next=onward)
+        return visit.page("login.html", 401, name=name, error=str(error), next=onward, fields=fields)
 
 
-async def _log_in(visit: Visit, name: str, password: str, onward: str, done: str) -> Response:
+async def _log_in(
+    visit: Visit, name: str, password: str, onward: str, done: str, fields: Sequence[tuple[str, str]] = ()
+) -> Response:
+    """Begin a session and go on; with fields of a form that an ended session left behind, show them to be sent."""
     before = visit.request.cookies.get(SESSION_COOKIE)
     device = visit.request.cookies.get(DEVICE_COOKIE)
     found: LoggedIn = await visit.service.identities.log_in(name, password, visit.principal.address, before, device)
-    response = visit.go(onward, done=done) if done and "?" not in onward else visit.go(onward)
+    if fields:
+        again = Visit(visit.request, visit.service, replace(found.principal, csrf=found.csrf))
+        response = again.page("send_again.html", action=onward, fields=fields)
+    else:
+        response = visit.go(onward, done=done)
     set_cookies(visit.service, response, found)
     return response
 
@@ -89,7 +99,10 @@ async def account(visit: Visit) -> Response:
 async def _account(visit: Visit, secret: str = "", error: str = "", status: int = 200) -> Response:
     tokens = [_credential(one) for one in await visit.service.identities.tokens_of(visit.principal)]
     sessions = [_credential(one) for one in await visit.service.identities.sessions_of(visit.principal)]
-    return visit.page("account.html", status, tokens=tokens, sessions=sessions, secret=secret, error=error)
+    has_password = await visit.service.identities.has_password(visit.principal)
+    return visit.page(
+        "account.html", status, tokens=tokens, sessions=sessions, secret=secret, error=error, has_password=has_password
+    )
 
 
 def _credential(one: Credential) -> dict[str, Any]:
@@ -132,6 +145,8 @@ async def new_token(visit: Visit) -> Response:
 @pages.post("/account/tokens/{id:int}/revoke", "member")
 async def revoke(visit: Visit) -> Response:
     """Revoke a token."""
+    if (asked := visit.confirm("revoke", "/account")) is not None:
+        return asked
     await visit.service.identities.revoke(visit.principal, visit.request.path_params["id"])
     return visit.go("/account", done="revoked")
 

@@ -116,7 +116,7 @@ class Moment:
     at: float  # on the monotonic clock
     seq: int
     matched_through: int
-    lag: int
+    lag: int  # events that wait to be matched
     events: int
     matches: int
     subscriptions: int
@@ -177,11 +177,12 @@ class History:
                 0 if last is None
                 else last.matches + count_matches(connection, last.matched_through, stands.matched_through)
             )  # fmt: skip
-        waits = stands.matching == "pipeline"
+            waits = stands.matching == "pipeline"
+            waiting = count_events(connection, stands.matched_through, stands.seq) if waits else 0
         self.moments.append(
             Moment(
                 time.monotonic(), stands.seq, stands.matched_through,
-                max(0, stands.seq - stands.matched_through) if waits else 0, events, matches, stats["live"],
+                waiting, events, matches, stats["live"],
                 stats.get("bytes", 0), int(metrics.streams._value.get()), _buckets(metrics.seconds),
                 self._watch.figures() if self._watch is not None else {}, self._state(waits=waits),
                 stands.schema_version,

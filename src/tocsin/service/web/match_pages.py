@@ -1,6 +1,4 @@
-"""What was matched: the feed of a member's notifications, live, and why each came; and the front page.
-
-The front page says what happened lately: a member's newest notifications, and what a subscription makes of the newest events.
+"""What was matched: the inbox, live, and why each notification came; near misses; and the front page.
 
 Webhooks and their deliveries; dead letters, which a publisher sees of their own and an admin of all, and can replay.
 """
@@ -9,100 +7,90 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, TypeGuard
+from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from tocsin.broker import Notification, SubscriptionView
+from tocsin.broker import InboxQuery, SubscriptionView
 from tocsin.broker.admission import read_stored
-from tocsin.errors import EventRejected, TocsinError
-from tocsin.language import bind, evaluate, explain
-from tocsin.language.explain import HIDDEN_RULE, Explanation, plain_values
+from tocsin.broker.deliveries import Position
+from tocsin.errors import EventRejected, LanguageError, TocsinError
+from tocsin.language import bind, explain, parse
+from tocsin.language.explain import HIDDEN_RULE, ExplainedNode, Explanation, plain_values
+from tocsin.language.syntax import Predicate
 from tocsin.operators.operator import StoredCalls
 from tocsin.service.drafts import LogStretch
 from tocsin.service.routes import events
 from tocsin.service.routes import webhooks as hooks
 from tocsin.service.routes.events import Incoming
+from tocsin.service.web.examples import example_subscription
 from tocsin.service.web.visit import Pages, Visit
 from tocsin.store.events import StoredEvent
 from tocsin.store.store import instant
 
-_REACHES = (50, 500, 5_000, 50_000)  # how many seqs to look back, further where that gave too little
-_MOST = 1000
 STRETCHES = 20
-_SHOWN_MATCHES, _SHOWN_MISSES = 20, 5
-_SECONDS = 1.0  # after which no further event is looked at: operators may take long
+_MISSES = 5
+_NEAR = 1.0  # as far from its bound as the bound from zero: what is further off is no near miss
+_LOOKED_BACK = 400
+_SECONDS = 0.05  # after which no further event is looked at: somebody waits for the page
 
 
-def newest(visit: Visit, count: int) -> list[Notification]:
-    """Return the visitor's last notifications, newest first; those of the last 50,000 seqs at most."""
-    broker = visit.service.broker
-    seq = broker.store.meta().seq
-    found: list[Notification] = []
-    for reach in _REACHES:
-        cursor = broker.deliveries.cursor_at(max(0, seq - reach))
-        found = list(broker.notifications(visit.principal.name, cursor=cursor, limit=_MOST))
-        if len(found) >= count or seq <= reach:
-            break
-    return found[-count:][::-1]
-
-
-def hits(notifications: list[Notification]) -> Mapping[int, list[int]]:
+def hits(matches: Sequence[Position]) -> Mapping[int, list[int]]:
     """Return, for each subscription, how many of these fall into each of twenty stretches of seqs, oldest first."""
-    if not notifications:
+    if not matches:
         return {}
-    seqs = [one.seq for one in notifications]
+    seqs = [one.seq for one in matches]
     first, length = min(seqs), max(seqs) - min(seqs) + 1
     found: dict[int, list[int]] = {}
-    for one in notifications:
+    for one in matches:
         counts = found.setdefault(one.subscription, [0] * STRETCHES)
         counts[STRETCHES * (one.seq - first) // length] += 1
     return found
 
 
-@dataclass
-class Lately:
-    """What a subscription made of the newest events, newest first; `seqs` are those of all matches."""
-
-    shown: list[dict[str, Any]] = field(default_factory=list)
-    misses: list[dict[str, Any]] = field(default_factory=list)
-    seqs: list[int] = field(default_factory=list)
-
-
-def recent_pairs(visit: Visit, found: SubscriptionView, looked_back: int) -> Lately:
-    """Return the newest events and offers that a subscription matches, and those that failed by one condition, each with why."""
+def near_misses(visit: Visit, found: SubscriptionView) -> list[dict[str, Any]]:
+    """Return the newest events that failed by one condition, the nearest first, each with why and how near it was."""
     broker = visit.service.broker
     operators, reveal_rules = StoredCalls(broker.operators), visit.service.settings.reveal_rules
     bound = bind(found.text, broker.schema, operators=operators)
     types = frozenset(bound.subscription.event_types)
-    stretch = LogStretch(broker, max(0, broker.store.meta().seq - looked_back), looked_back)
+    stretch = LogStretch(broker, max(0, broker.store.meta().seq - _LOOKED_BACK), _LOOKED_BACK)
     ends = time.monotonic() + _SECONDS
-    lately = Lately()
+    misses: list[tuple[float, int, dict[str, Any]]] = []
     for stored in reversed(stretch.stored):
-        if time.monotonic() > ends:
+        if misses and time.monotonic() > ends:
             break
         event = stretch.read(stored)
         if types and types.isdisjoint(event.types):
             continue  # of another kind: neither a match nor near one
-        if len(lately.shown) >= _SHOWN_MATCHES and len(lately.misses) >= _SHOWN_MISSES:
-            if stored.seq > found.seq and evaluate(bound, event, operators):  # far cheaper than an explanation
-                lately.seqs.append(stored.seq)
-            continue
         told = explain(bound, event, operators, reveal_rules=reveal_rules)
-        if told.matched and stored.seq > found.seq:
-            lately.seqs.append(stored.seq)
-            if len(lately.shown) < _SHOWN_MATCHES:
-                lately.shown.append(_entry(stored, told))
-        elif _is_near_miss(told) and len(lately.misses) < _SHOWN_MISSES:
-            lately.misses.append(_entry(stored, told))
-    return lately
+        if len(told.changes) == 1 and told.changes[0].condition != HIDDEN_RULE:
+            distance = distance_of(told.changes[0])
+            if distance <= _NEAR:
+                misses.append((distance, -stored.seq, _entry(stored, told)))
+    return [{**entry, "distance": distance} for distance, _, entry in sorted(misses, key=lambda one: one[:2])[:_MISSES]]
 
 
-def _is_near_miss(told: Explanation) -> bool:
-    """Return whether one condition is all that was missing, and one that may be shown."""
-    return len(told.changes) == 1 and told.changes[0].condition != HIDDEN_RULE
+def distance_of(change: ExplainedNode) -> float:
+    """Return how far an event was from a condition: of numbers the way to the bound, in bounds; of others 1."""
+    try:
+        predicate = parse(change.condition).where
+    except LanguageError:
+        return _NEAR
+    operand = predicate.operand if isinstance(predicate, Predicate) else None
+    bounds = [one for one in (operand if isinstance(operand, tuple) else (operand,)) if _is_number(one)]
+    actual = [one for one in change.actual or () if _is_number(one)]
+    if not bounds or not actual:
+        return _NEAR
+    return min(abs(float(value) - float(bound)) / (abs(float(bound)) or 1.0) for value in actual for bound in bounds)
+
+
+def _is_number(value: object) -> TypeGuard[int | float | Decimal]:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
 def _entry(stored: StoredEvent, told: Explanation) -> dict[str, Any]:
@@ -117,31 +105,50 @@ _PER_PAGE = 50
 
 @pages.get("/", "anyone")
 async def home(visit: Visit) -> Response:
-    """Lead a guest in; show a member what is new."""
+    """Lead a guest in; show a member what is new, and which subscriptions end soon."""
     broker = visit.service.broker
     schema = await asyncio.to_thread(lambda: broker.schema)
-    context: dict[str, Any] = {"schema": schema, "newest": [], "live": 0}
+    shown = not visit.principal.is_guest or visit.service.settings.guests != "none"
+    context: dict[str, Any] = {"schema": schema if shown else None, "example": example_subscription(schema)}
     if not visit.principal.is_guest:
         context["live"] = await asyncio.to_thread(broker.live_of, visit.principal.number)
-        context["newest"] = await asyncio.to_thread(newest, visit, 5)
+        context["page"] = await asyncio.to_thread(broker.inbox, visit.principal.name, InboxQuery(limit=5))
+        context["ending"] = await asyncio.to_thread(broker.leases_ending, visit.principal.name)
     context["now"] = await visit.request.app.state.history.now()
     return visit.page("home.html", **context)
 
 
-@pages.get("/matches", "member")
-async def matches(visit: Visit) -> Response:
-    """Show notifications: from a cursor on, or the newest, and what comes while the page is open."""
-    cursor = visit.query("cursor") or None
+@pages.get("/inbox", "member")
+async def inbox(visit: Visit) -> Response:
+    """Show matched events, newest first, by what is asked for, and what comes while the page is open."""
     broker = visit.service.broker
-    if cursor is None:
-        found = await asyncio.to_thread(newest, visit, _PER_PAGE)
-        return visit.page("matches.html", matches=found, following=None, live=True)
-    first = await events.first_cursor(visit.service, visit.principal, None if cursor == "oldest" else cursor, "oldest")
-    page = await asyncio.to_thread(broker.notifications, visit.principal.name, cursor=first, limit=_PER_PAGE)
-    return visit.page("matches.html", matches=list(page), following=page.cursor if page.more else None, live=False)
+    page = await asyncio.to_thread(broker.inbox, visit.principal.name, inbox_query(visit))
+    asked = {name: visit.query(name) for name in ("subscription", "type", "since", "until", "search")}
+    kept = urlencode({name: value for name, value in asked.items() if value})
+    return visit.page(
+        "inbox.html", page=page, asked=asked, kept=kept, types=list(broker.schema.event_types),
+        live=not visit.query("before") and not visit.query("after") and not asked["until"],
+        ending=await asyncio.to_thread(broker.leases_ending, visit.principal.name),
+    )  # fmt: skip
 
 
-@pages.get("/matches/{cursor}", "member")
+@pages.get("/inbox/newer", "member")
+async def newer(visit: Visit) -> Response:
+    """Return the entries after a seq, for a page that is open; nothing where nothing came."""
+    page = await asyncio.to_thread(visit.service.broker.inbox, visit.principal.name, inbox_query(visit))
+    return visit.page("_entries.html", entries=page.items, new=True) if page.items else Response(status_code=204)
+
+
+@pages.post("/inbox/read", "member")
+async def mark_read(visit: Visit) -> Response:
+    """Mark everything up to a seq as read."""
+    through = visit.text("through")
+    if _is_id(through):
+        await asyncio.to_thread(visit.service.broker.mark_inbox_read, visit.principal.name, int(through))
+    return visit.go("/inbox", done="read")
+
+
+@pages.get("/inbox/{cursor}", "member")
 async def why(visit: Visit) -> Response:
     """Say why a notification came: each condition with the actual value."""
     found, text = await asyncio.to_thread(
@@ -150,6 +157,31 @@ async def why(visit: Visit) -> Response:
     explain = visit.service.broker.explain
     told = await asyncio.to_thread(explain, found.seq, found.subscription, owner=visit.principal.name)
     return visit.page("why.html", match=found, text=text, told=told)
+
+
+def inbox_query(visit: Visit) -> InboxQuery:
+    """Return what the address asks the inbox for; what cannot be read as such asks for nothing."""
+    before, after = (visit.query(name).removeprefix("s") for name in ("before", "after"))
+    subscription = visit.query("subscription")
+    return InboxQuery(
+        before=int(before) if _is_id(before) else None,
+        after=int(after) if _is_id(after) else None,
+        limit=_PER_PAGE,
+        subscriptions=[int(subscription)] if _is_id(subscription) else None,
+        event_type=visit.query("type"),
+        since=day_of(visit.query("since")),
+        until=day_of(visit.query("until"), ends=True),
+        search=visit.query("search").strip(),
+    )
+
+
+def day_of(text: str, *, ends: bool = False) -> datetime | None:
+    """Return when a day begins, or ends, in UTC; None where it is none."""
+    try:
+        day = datetime.combine(date.fromisoformat(text), datetime.min.time(), UTC)
+    except ValueError:
+        return None
+    return day + timedelta(days=1) if ends else day
 
 
 @pages.get("/webhooks", "member")
@@ -179,19 +211,21 @@ async def deliveries(visit: Visit) -> Response:
     id = visit.request.path_params["id"]
     hook = await hooks.find_webhook(visit.service, visit.principal, id)
     seq, _, subscription = visit.query("after").partition(".")
-    after = (int(seq), int(subscription)) if _is_number(seq) and _is_number(subscription) else (0, 0)
+    after = (int(seq), int(subscription)) if _is_id(seq) and _is_id(subscription) else (0, 0)
     found = await hooks.deliveries_of(visit.service, visit.principal, id, after, _PER_PAGE, None)
     following = f"{found[-1].seq}.{found[-1].subscription}" if len(found) == _PER_PAGE else None
     return visit.page("webhook.html", webhook=hook, deliveries=found, following=following, instant=instant)
 
 
-def _is_number(text: str) -> bool:
+def _is_id(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 19
 
 
 @pages.post("/webhooks/{id:int}/remove", "member")
 async def remove_webhook(visit: Visit) -> Response:
     """Remove one."""
+    if (asked := visit.confirm("remove", "/webhooks")) is not None:
+        return asked
     await hooks.remove_webhook(visit.service, visit.principal, visit.request.path_params["id"])
     return visit.go("/webhooks", done="removed")
 
@@ -214,7 +248,7 @@ async def _dead_letters(visit: Visit, error: str = "", status: int = 200) -> Res
     found = await asyncio.to_thread(
         visit.service.broker.dead_letters,
         publisher=None if visit.principal.role == "admin" else visit.principal.name,
-        after=int(after) if _is_number(after) else 0,
+        after=int(after) if _is_id(after) else 0,
         limit=_PER_PAGE,
     )
     following = found[-1].seq if len(found) == _PER_PAGE else None

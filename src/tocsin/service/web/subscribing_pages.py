@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from starlette.responses import Response
 
-from tocsin.errors import LanguageError, TocsinError
+from tocsin.errors import LanguageError, LeaseOutOfBounds, TocsinError
 from tocsin.language.documents import decode
 from tocsin.operators.operator import is_usable
 from tocsin.schema import Schema
 from tocsin.service import drafts
+from tocsin.service.problems import Invalid
 from tocsin.service.routes import subscriptions
 from tocsin.service.web.builder import MOST_ROWS, Overlap, Row, operators, rows_of, text_of, trouble_with
-from tocsin.service.web.match_pages import hits, newest, recent_pairs
-from tocsin.service.web.publishing_pages import choices_of
+from tocsin.service.web.event_form import choices_of
+from tocsin.service.web.examples import example_event, example_subscription
+from tocsin.service.web.match_pages import STRETCHES, day_of, hits, inbox_query, near_misses
+from tocsin.service.web.texts import DATE, LEASES, UNTIL_STOPPED
 from tocsin.service.web.visit import Pages, Visit
 
 pages = Pages()
-_PER_PAGE, _SAMPLE, _LOOKED_BACK, _LATELY = 50, 1000, 400, 200
-LEASES = ((3600, "an hour"), (86400, "a day"), (7 * 86400, "a week"), (30 * 86400, "30 days"))
+_PER_PAGE, _SAMPLE, _LOOKED_BACK, _LATELY, _CHARTED, _SHOWN = 50, 1000, 400, 200, 1000, 20
+_RENEWED_SECONDS = 30 * 86400.0  # at a time, of what lasts until it is stopped
 
 
 @pages.get("/subscribe", "member")
@@ -30,7 +36,10 @@ async def show(visit: Visit) -> Response:
     types = [name for name in visit.request.query_params.getlist("type") if name in schema.event_types]
     text = visit.query("text")
     if not types and not text:
-        return visit.page("publish_types.html", schema=schema, action="/subscribe", title="New subscription")
+        return visit.page(
+            "publish_types.html", schema=schema, action="/subscribe", title="New subscription",
+            example=example_subscription(schema),
+        )  # fmt: skip
     return await _form(visit, schema, await _draft(visit, schema, text or text_of(types, [], schema.view(types))))
 
 
@@ -43,7 +52,7 @@ async def draft(visit: Visit) -> Response:
         found = await _draft(visit, schema, visit.text("text"))
     else:
         found = await _draft(visit, schema, _text(visit, schema), rows=_rows(visit))
-    return visit.page("_draft.html", draft=found, edited=edited, leases=LEASES)
+    return visit.page("_draft.html", draft=found, edited=edited)
 
 
 @pages.post("/subscribe", "member")
@@ -55,17 +64,32 @@ async def subscribe(visit: Visit) -> Response:
     if action != "subscribe":
         rows = _rows(visit) + [Row()] if action == "more" else None
         return await _form(visit, schema, await _draft(visit, schema, text, rows=rows))
-    lease = visit.text("lease")
-    seconds = float(lease) if lease.isdigit() and int(lease) in dict(LEASES) else None
     replaced = visit.text("replaces")
     try:
         if replaced.isdigit():
             made = await subscriptions.replace_expression(visit.service, visit.principal, int(replaced), text)
         else:
-            made = await subscriptions.subscribe(visit.service, visit.principal, text, seconds)
+            seconds, renews = lease_of(visit)
+            made = await subscriptions.subscribe(visit.service, visit.principal, text, seconds, renews=renews)
     except LanguageError:
         return await _form(visit, schema, await _draft(visit, schema, text), 422)
+    except (Invalid, LeaseOutOfBounds) as error:
+        return await _form(visit, schema, await _draft(visit, schema, text), 422, str(error))
     return visit.go(f"/subscriptions/{made.id}", done="replaced" if replaced.isdigit() else "subscribed")
+
+
+def lease_of(visit: Visit) -> tuple[float | None, bool]:
+    """Return for how many seconds the form asks, and whether the lease renews itself; raises Invalid."""
+    lease = visit.text("lease", UNTIL_STOPPED)
+    if lease == UNTIL_STOPPED:
+        return _RENEWED_SECONDS, True
+    if lease != DATE:
+        return (float(lease) if lease in dict(LEASES) else None), False
+    end = day_of(visit.text("until"), ends=True)
+    left = 0.0 if end is None else (end - visit.service.broker.now()).total_seconds()
+    if left <= 0:
+        raise Invalid("give the day until which it lasts: today, or a later one")
+    return left, False
 
 
 def _rows(visit: Visit) -> list[Row]:
@@ -83,7 +107,7 @@ async def _draft(visit: Visit, schema: Schema, text: str, *, rows: list[Row] | N
     found: dict[str, Any] = {
         "text": text, "trouble": trouble_with(text, schema, visit.service.broker.operators),
         "rows": None, "types": (), "vocabulary": {}, "warnings": [],
-        "estimate": None, "sample": [], "overlap": Overlap(),
+        "estimate": None, "sample": [], "overlap": Overlap(), "never": False,
         "asks_all": False,
     }  # fmt: skip
     try:
@@ -119,19 +143,26 @@ def _look_ahead(visit: Visit, text: str, found: dict[str, Any]) -> None:
     """Add what a draft that is right would do: warnings, the volume, and events of the log that it matches."""
     broker = visit.service.broker
     found["warnings"] = drafts.plan(broker, text).warnings
+    form = broker.prepare(text).form
+    found["never"] = form.never
+    if form.never:
+        return
     found["estimate"] = visit.service.samples.estimate(text, _SAMPLE)
     newest = max(0, broker.store.meta().seq - _LOOKED_BACK)
     found["sample"] = drafts.backfill(broker, text, newest, 3).items
     edited = visit.text("replaces") or visit.query("replaces")
     found["overlap"] = visit.request.app.state.overlaps.of(
-        visit.principal.name, broker.prepare(text).form, other_than=int(edited) if edited.isdigit() else None
+        visit.principal.name, form, other_than=int(edited) if edited.isdigit() else None
     )
 
 
-async def _form(visit: Visit, schema: Schema, draft: dict[str, Any], status: int = 200) -> Response:
+async def _form(
+    visit: Visit, schema: Schema, draft: dict[str, Any], status: int = 200, lease_error: str = ""
+) -> Response:
     replaces = visit.text("replaces") or visit.query("replaces")
     return visit.page(
-        "subscribe.html", status, schema=schema, draft=draft, leases=LEASES, edited="",
+        "subscribe.html", status, schema=schema, draft=draft, edited="", lease_error=lease_error,
+        lease=visit.text("lease", UNTIL_STOPPED), until=visit.text("until"),
         replaces=replaces if replaces.isdigit() else "",
     )  # fmt: skip
 
@@ -146,43 +177,49 @@ async def mine(visit: Visit) -> Response:
     start = int(after) if after.isdigit() and len(after) < 19 else 0
     broker = visit.service.broker
     found = await asyncio.to_thread(broker.subscriptions, visit.principal.name, after=start, limit=_PER_PAGE)
-    lately = await asyncio.to_thread(newest, visit, _LATELY)
+    lately = await asyncio.to_thread(broker.newest_matches, visit.principal.name, _LATELY)
     return visit.page(
         "subscriptions.html", subscriptions=found, hits=hits(lately), now=broker.now(),
+        ending=await asyncio.to_thread(broker.leases_ending, visit.principal.name),
         following=found[-1].id if len(found) == _PER_PAGE else None,
     )  # fmt: skip
 
 
 @pages.get("/subscriptions/{id:int}", "member")
 async def one(visit: Visit) -> Response:
-    """Show a subscription: its lease, its last matches over time, and near misses."""
+    """Show a subscription: its lease, what it matched, from the stored notifications, and near misses."""
     id = visit.request.path_params["id"]
     found = await subscriptions.find_subscription(visit.service, visit.principal, id)
-    lately = await asyncio.to_thread(recent_pairs, visit, found, _LOOKED_BACK)
+    broker, owner = visit.service.broker, visit.principal.name
+    query = replace(inbox_query(visit), subscriptions=[id], limit=_SHOWN)
+    page = await asyncio.to_thread(broker.inbox, owner, query)
+    times = await asyncio.to_thread(broker.match_times, owner, id, _CHARTED)
     return visit.page(
-        "subscription.html", subscription=found, matches=lately.shown, misses=lately.misses, spark=_spark(lately.seqs),
-        now=visit.service.broker.now(), leases=LEASES,
+        "subscription.html", subscription=found, page=page, spark=over_time(times), since=times[-1] if times else None,
+        misses=await asyncio.to_thread(near_misses, visit, found), now=broker.now(), most=_CHARTED,
+        live=not visit.query("before") and not visit.query("after"), example=example_event(broker.schema, found.text),
     )  # fmt: skip
 
 
-def _spark(seqs: list[int]) -> list[int]:
-    """Return how many of the last matches, newest first, fall into each of twenty stretches of the log, oldest first."""
-    if not seqs:
+def over_time(times: Sequence[datetime]) -> list[int]:
+    """Return how many of the last matches, newest first, fall into each of twenty stretches of time, oldest first."""
+    if not times:
         return []
-    newest, oldest = seqs[0], seqs[-1]
-    counts = [0] * 20
-    for seq in seqs:
-        counts[min(19, 20 * (seq - oldest) // max(1, newest - oldest + 1))] += 1
+    length = (times[0] - times[-1]).total_seconds() or 1.0
+    counts = [0] * STRETCHES
+    for at in times:
+        counts[min(STRETCHES - 1, int(STRETCHES * (at - times[-1]).total_seconds() / length))] += 1
     return counts
 
 
 @pages.post("/subscriptions/{id:int}/renew", "member")
 async def renew(visit: Visit) -> Response:
-    """Renew the lease."""
-    lease = visit.text("lease")
-    seconds = float(lease) if lease.isdigit() and int(lease) in dict(LEASES) else None
+    """Renew the lease; never shortens it."""
+    seconds, renews = lease_of(visit)
     id = visit.request.path_params["id"]
-    await subscriptions.renew_lease(visit.service, visit.principal, id, ticket=None, generation=None, lease=seconds)
+    await subscriptions.renew_lease(
+        visit.service, visit.principal, id, ticket=None, generation=None, lease=seconds, renews=renews
+    )
     return visit.go(f"/subscriptions/{id}", done="renewed")
 
 
@@ -205,7 +242,11 @@ async def resume(visit: Visit) -> Response:
 @pages.post("/subscriptions/{id:int}/end", "member")
 async def end(visit: Visit) -> Response:
     """End it; when the page comes, nothing more is sent for it."""
-    await subscriptions.unsubscribe(visit.service, visit.principal, visit.request.path_params["id"], ticket=None)
+    id = visit.request.path_params["id"]
+    await subscriptions.find_subscription(visit.service, visit.principal, id)
+    if (asked := visit.confirm("end", f"/subscriptions/{id}")) is not None:
+        return asked
+    await subscriptions.unsubscribe(visit.service, visit.principal, id, ticket=None)
     return visit.go("/subscriptions", done="ended")
 
 

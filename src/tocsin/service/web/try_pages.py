@@ -24,6 +24,7 @@ from tocsin.schema import EVENT_TYPE, Event, Schema
 from tocsin.schema.examples import load_example
 from tocsin.service.problems import Invalid, Throttled
 from tocsin.service.routes.events import Incoming, publish_incoming
+from tocsin.service.web.examples import example_lines
 from tocsin.service.web.visit import Pages, Visit
 
 pages = Pages()
@@ -50,9 +51,13 @@ class TryOut:
 
 @pages.get("/try", "anyone")
 async def show_try(visit: Visit) -> Response:
-    """Show the example, and what comes of it."""
-    trial = await asyncio.to_thread(attempt, SUBSCRIPTIONS, EVENTS)
-    return visit.page("try.html", subscriptions=SUBSCRIPTIONS, events=EVENTS, trial=trial)
+    """Show an example, of the schema in force where the visitor may see it, and what comes of it."""
+    lines = None
+    if not visit.principal.is_guest or visit.service.settings.guests != "none":
+        lines = example_lines(await asyncio.to_thread(lambda: visit.service.broker.schema))
+    subscriptions, events = lines or (SUBSCRIPTIONS, EVENTS)
+    trial = await asyncio.to_thread(attempt, subscriptions, events)
+    return visit.page("try.html", subscriptions=subscriptions, events=events, trial=trial)
 
 
 @pages.post("/try", "anyone")
@@ -80,7 +85,7 @@ def attempt(subscriptions: str, events: str) -> TryOut:
                 raise TocsinError('an event is an object, such as {"price": 1200}')
             raws.append(raw)
         except TocsinError as error:
-            trial.errors.append(f"event {number}: {error}")
+            trial.errors.append(f"event {number}:\n{error}")
     if not raws or trial.errors:
         if not raws:
             trial.errors.append("give at least one event")
@@ -98,7 +103,7 @@ def attempt(subscriptions: str, events: str) -> TryOut:
             bound.append(bind(parse(line), schema, text=line))
             trial.lines.append(line)
         except TocsinError as error:
-            trial.errors.append(f"subscription {number}: {error}")
+            trial.errors.append(f"subscription {number}:\n{error}")  # a place is shown under its own line
     trial.rows = [
         (document, [explain(one, event) for one in bound]) for document, event in zip(documents, admitted, strict=True)
     ]
@@ -213,14 +218,14 @@ def try_offers(offers: str, drivers: str) -> Offered:
             bound.append(bind(text, schema))
             found.drivers.append(_driver(bound[-1], number))
         except TocsinError as error:
-            found.errors.append(f"driver {number}: {error}")
+            found.errors.append(f"driver {number}:\n{error}")
     for number, document in enumerate(documents, 1):
         try:
             offer = analysis.analyse(decode(document))
             pairs = [Pair(decide(one, offer), explain(one, offer)) for one in bound]
             found.rows.append(OfferRow(_insurer(offer, number), pairs))
         except TocsinError as error:
-            found.errors.append(f"offer {number}: {error}")
+            found.errors.append(f"offer {number}:\n{error}")
     return found
 
 

@@ -25,34 +25,17 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from tocsin import __version__
 from tocsin.errors import TocsinError
-from tocsin.service.problems import Forbidden, Throttled, Unauthenticated, problem_of
+from tocsin.service.problems import HANDLERS, Forbidden, Throttled, Unauthenticated, problem_of
 from tocsin.service.routing import CSRF_HEADER, AccessRule, Principal, identify, same_site, service_of
 from tocsin.service.service import Service
-
-DONE = {
-    "registered": "Welcome. You are registered and logged in.",
-    "subscribed": "The subscription is in force: every event published from now on is matched against it.",
-    "replaced": "The subscription asks for the new thing, from now on.",
-    "paused": "The subscription is paused: it matches nothing until it is resumed. Its lease runs on.",
-    "resumed": "The subscription matches again what is published from now on.",
-    "renewed": "The lease was renewed.",
-    "ended": "The subscription has ended. Nothing more will be sent for it.",
-    "published": "The event was published.",
-    "extended": "The schema was extended.",
-    "password": "The password was changed, and all sessions ended. Log in again.",
-    "revoked": "The token was revoked, and with it what was got by it.",
-    "session-ended": "The session has ended.",
-    "removed": "The webhook was removed.",
-    "enabled": "The webhook is enabled.",
-    "changed": "The account was changed.",
-    "logged-out": "You are logged out.",
-}
+from tocsin.service.web.texts import CONFIRM, DONE, LEASES
 
 
 @functools.cache
@@ -66,7 +49,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"shown": shown, "moment": moment, "left": time_left, "about": about}
-    made.globals |= {"version": __version__, "DONE": DONE}
+    made.globals |= {"version": __version__, "DONE": DONE, "LEASES": LEASES}
     return made
 
 
@@ -97,9 +80,11 @@ def about(value: float) -> str:
     return f"{rounded:,.0f}" if digits <= 0 else f"{rounded:,.{digits}f}".rstrip("0").rstrip(".")
 
 
-def moment(at: datetime) -> str:
-    """Return an instant to the second, in UTC."""
-    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+def moment(at: datetime) -> Markup:
+    """Return an instant to the second, in UTC; scripts say it in the visitor's own time, and how long ago."""
+    at = at.astimezone(UTC)
+    words = at.strftime("%Y-%m-%d %H:%M:%S UTC")
+    return Markup('<time datetime="{}">{}</time>').format(at.isoformat(timespec="seconds"), words)
 
 
 def time_left(until: datetime, now: datetime) -> str:
@@ -116,8 +101,10 @@ def time_left(until: datetime, now: datetime) -> str:
 
 Needs = Literal["anyone", "guest", "publisher", "member", "admin"]
 MOST_FIELDS = 2000
+SECRETS = frozenset({"password", "again", "old", "new"})
+DONE_COOKIE = "tocsin_done"  # a key of texts.DONE: in no address, so that no link and no reload says it again
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 
@@ -150,20 +137,35 @@ class Visit:
         return [value for value in self.form.getlist(name) if isinstance(value, str)]
 
     def page(self, template: str, status: int = 200, **context: Any) -> Response:
-        """Return a page, or a part of one."""
-        given = {"me": self.principal, "path": self.request.url.path, "done": self.query("done"), "csrf": self.csrf}
-        return html(render(template, given | context), status)
+        """Return a page, or a part of one; a whole page says once what was done before it."""
+        done = "" if template.startswith("_") else self.request.cookies.get(DONE_COOKIE, "")
+        given = {
+            "me": self.principal, "path": self.request.url.path, "done": done, "csrf": self.csrf,
+            "may_publish": not self.principal.is_guest or self.service.settings.guests == "publish",
+        }  # fmt: skip
+        response = html(render(template, given | context), status)
+        if done:
+            response.delete_cookie(DONE_COOKIE)
+        return response
+
+    def confirm(self, what: str, path: str) -> Response | None:
+        """Return the page that asks before something is destroyed; None where it was answered."""
+        if self.text("sure") == "yes":
+            return None
+        question, means, button = CONFIRM[what]
+        return self.page("confirm.html", question=question, means=means, button=button, back=path)
 
     def csrf(self) -> Markup:
         """Return the hidden field that every form of a session carries."""
         return Markup('<input type="hidden" name="csrf" value="{}">').format(self.principal.csrf)
 
-    def go(self, path: str, **query: str) -> Response:
-        """Lead on to another page, by GET."""
+    def go(self, path: str, done: str = "", **query: str) -> Response:
+        """Lead on to another page, by GET, which says what was done."""
         where = f"{path}?{urlencode(query)}" if query else path
-        if self.by_htmx:
-            return Response(headers={"hx-redirect": where})
-        return RedirectResponse(where, 303)
+        response = Response(headers={"hx-redirect": where}) if self.by_htmx else RedirectResponse(where, 303)
+        if done:
+            response.set_cookie(DONE_COOKIE, done, max_age=60, httponly=True, samesite="lax")
+        return response
 
 
 Handler = Callable[[Visit], Awaitable[Response]]
@@ -219,16 +221,39 @@ async def _serve(request: Request, needs: Needs, handler: Handler) -> Response:
     except Unauthenticated as refusal:
         if principal.is_guest and request.method == "GET":
             return visit.go("/login", next=request.url.path + (f"?{request.url.query}" if request.url.query else ""))
+        if principal.is_guest and not visit.by_htmx:
+            return keep_form(visit)
         return problem_page(visit, refusal)
     except TocsinError as error:
         return problem_page(visit, error)
 
 
+def keep_form(visit: Visit) -> Response:
+    """Return the login to whom a session ended over a form; what was typed comes along, and is sent afterwards."""
+    fields = [(name, text) for name, text in visit.form.multi_items() if isinstance(text, str) and name != "csrf"]
+    if any(name in SECRETS for name, _ in fields):  # is typed again rather than shown
+        fields = []
+    return visit.page("login.html", 401, name="", error="", next=visit.request.url.path, fields=fields)
+
+
+async def not_found(request: Request, error: Exception) -> Response:
+    """Answer what no route answers: with a page where a browser asks for one, with a problem document elsewhere."""
+    wants_page = "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/v1/")
+    if not wants_page or not isinstance(error, HTTPException) or "tocsin.refusal" in request.scope:
+        return await HANDLERS[HTTPException](request, error)
+    service = service_of(request)
+    visit = Visit(request, service, await identify(service, request, AccessRule("anyone")))
+    title = {404: "There is no such page", 405: "That page takes no such form"}.get(error.status_code, "Refused")
+    return visit.page("problem.html", error.status_code, problem={"title": title, "detail": ""})
+
+
 def problem_page(visit: Visit, error: TocsinError) -> Response:
-    """Return a page that says what is wrong."""
+    """Return a page that says what is wrong; to htmx a part that is shown beside what was typed."""
     problem: Mapping[str, Any] = problem_of(error)
     template = "_problem.html" if visit.by_htmx else "problem.html"
     response = visit.page(template, problem["status"], problem=problem)
+    if visit.by_htmx:
+        response.headers.update({"hx-retarget": "#toasts", "hx-reswap": "innerHTML"})
     if isinstance(error, Throttled):
         response.headers["retry-after"] = str(max(1, round(error.retry_after_seconds)))
     return response

@@ -1,54 +1,70 @@
-// What pages do beyond htmx: arrivals and completion. All text is set as text, never as markup.
+// What pages do beyond htmx: toasts, times, arrivals, completion. All text is set as text, never as markup.
 "use strict";
 document.documentElement.classList.add("js");
 
-// --- arrivals: lists with data-live show the newest first ---------------------------------------
-function shown(value) {
-  if (Array.isArray(value)) return value.map(shown).join(", ");
-  if (value === true) return "yes";
-  if (value === false) return "no";
-  if (typeof value === "number") return String(value);
-  return typeof value === "string" ? value : JSON.stringify(value);
-}
 function element(name, text, attributes) {
   const made = document.createElement(name);
   if (text !== undefined) made.textContent = text;
   for (const [key, value] of Object.entries(attributes || {})) made.setAttribute(key, value);
   return made;
 }
-function arrival(told) {
-  const line = element("li", undefined, { class: "new" });
-  const head = element("p", undefined, { class: "head" });
-  head.append(element("small", new Date(told.arrival).toISOString().slice(0, 19).replace("T", " ") + " UTC"), " ",
-    element("a", "#" + told.subscription, { href: "/subscriptions/" + told.subscription }), " ",
-    element("a", "why", { href: "/matches/" + encodeURIComponent(told.cursor) }));
-  const list = element("dl", undefined, { class: "event" });
-  for (const [name, value] of Object.entries(told.event)) {
-    const pair = element("div", undefined, name === "event_type" ? { class: "badge" } : {});
-    pair.append(element("dt", name), element("dd", shown(value)));
-    list.append(pair);
-  }
-  line.append(head, list);
-  if (told.bindings && told.bindings.length) {
-    const each = (one) => Object.entries(one).map(([name, value]) => "?" + name + " = " + shown(value)).join(", ");
-    const more = told.bindings.length > 5 ? "; …" : ".";
-    line.append(element("p", "With " + told.bindings.slice(0, 5).map(each).join("; ") + more, { class: "bindings" }));
-  }
-  return line;
+
+// --- toasts: what was done goes by itself, what is wrong stays until it is read -----------------------------------
+function toast(text) {
+  const made = element("p", text, { class: "toast", role: "status" });
+  document.getElementById("toasts").append(made);
 }
-for (const feed of document.querySelectorAll("[data-live]")) {
-  const source = new EventSource("/v1/notifications/stream?start=now");
+for (const one of document.querySelectorAll(".toast.done")) setTimeout(() => one.classList.add("gone"), 8000);
+
+// --- times: in the visitor's own, and how long ago ----------------------------------------------------------------
+const UNITS = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
+const ago = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+function sayTimes(within) {
+  for (const one of within.querySelectorAll("time[datetime]")) {
+    const at = new Date(one.dateTime), seconds = (at - Date.now()) / 1000;
+    const [unit, size] = UNITS.find(([, length]) => Math.abs(seconds) >= length) || UNITS[3];
+    one.title = at.toLocaleString();
+    one.textContent = Math.abs(seconds) < 7 * 86400 ? ago.format(Math.trunc(seconds / size), unit) : at.toLocaleString();
+  }
+}
+sayTimes(document);
+setInterval(() => sayTimes(document), 30000);
+document.addEventListener("htmx:afterSwap", (event) => sayTimes(event.target));
+
+// --- arrivals: a list with data-live asks for what is newer than its first entry ----------------------------------
+const feed = document.querySelector("[data-live]");
+let asking = false, again = false;
+async function ask() {
+  if (asking || document.hidden) { again = true; return; }
+  asking = true;
+  again = false;
+  const first = feed.querySelector("li[data-seq]"), address = new URL(feed.dataset.live, location.href);
+  address.searchParams.set("after", first ? first.dataset.seq : "0");
+  try {
+    await htmx.ajax("GET", address.pathname + address.search, { target: feed, swap: "afterbegin" });
+    again ||= feed.querySelector("li[data-seq]") !== first; // there may be more than a page of it
+    if (feed.querySelector("li[data-seq]")) feed.querySelectorAll(".empty").forEach((one) => one.remove());
+    while (feed.children.length > Number(feed.dataset.most || 200)) feed.lastElementChild.remove();
+  } finally {
+    setTimeout(() => { asking = false; if (again) ask(); }, 250);
+  }
+}
+function listen() {
   const state = document.getElementById("live-state");
-  source.addEventListener("open", () => { if (state) state.textContent = "Live: what matches appears here at once."; });
-  source.addEventListener("error", () => { if (state) state.textContent = "Connecting …"; });
-  source.addEventListener("notification", (message) => {
-    const told = JSON.parse(message.data);
-    if (feed.dataset.only && feed.dataset.only !== String(told.subscription)) return;
-    feed.querySelectorAll(".empty").forEach((one) => one.remove());
-    feed.prepend(arrival(told));
-    while (feed.children.length > Number(feed.dataset.live)) feed.lastElementChild.remove();
+  if (!window.SharedWorker) { setInterval(ask, 5000); return; }
+  const worker = new SharedWorker("/static/live.js", { name: "tocsin " + document.body.dataset.account });
+  worker.port.addEventListener("message", (message) => {
+    if (message.data.lease) toast("Subscription #" + message.data.lease.subscription + " ends soon: renew it to go on.");
+    if (!message.data.state) return;
+    if (state) state.textContent = message.data.state === "live" ? "Live: what matches appears here at once." : "Connecting …";
+    if (message.data.state === "live") ask();
   });
-  window.addEventListener("pagehide", () => source.close());
+  worker.port.start();
+  window.addEventListener("pagehide", () => worker.port.postMessage("bye"));
+}
+if (feed) {
+  listen();
+  document.addEventListener("visibilitychange", () => { if (!document.hidden && again) ask(); });
 }
 
 // --- completion in the text of a subscription ----------------------------------------------------
