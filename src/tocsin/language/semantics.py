@@ -89,7 +89,7 @@ from tocsin.language.syntax import (
     names_of,
 )
 from tocsin.language.text_patterns import in_network, is_like, matches, satisfies, words
-from tocsin.language.units import METRES, MICROSECONDS, distance_metres, in_box
+from tocsin.language.units import METRES, MICROSECONDS, distance_metres, in_box, in_polygon
 from tocsin.schema import (
     Domain,
     Element,
@@ -657,4 +657,5 @@ _TESTS: dict[Op, Callable[[Domain, Value, Any], bool]] = {
     Op.IN_NETWORK: _in_network,
     Op.WITHIN: _within,
     Op.IN_BOX: lambda _, value, operand: in_box(value, operand),  # type: ignore[arg-type]
+    Op.IN_POLYGON: lambda _, value, operand: in_polygon(value, operand),  # type: ignore[arg-type]
 }

@@ -13,11 +13,14 @@ import pytest
 from tocsin.matching.columnar.bits import (
     FEW,
     HAS_AVX2,
+    HAS_SPREAD,
     append_selected_avx2,
     append_selected_portable,
     many_of_eight,
     prefetch,
     some_of_eight,
+    spread_at_once,
+    spread_portable,
 )
 from tocsin.matching.columnar.workspace import group_runs
 
@@ -73,3 +76,24 @@ def test_runs_of_an_event_stand_together_in_their_order(count: int) -> None:
     group_runs(runs, count, 50, start, grouped)
     for event in range(50):
         assert grouped[start[event] : start[event + 1]].tolist() == runs[runs[:, 0] == event].tolist()
+
+
+@numba.njit
+def _spread_at_once(bits: np.uint64, mask: np.uint64) -> np.uint64:
+    return spread_at_once(bits, mask)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        spread_portable,
+        pytest.param(_spread_at_once, marks=pytest.mark.skipif(not HAS_SPREAD, reason="no such instruction")),
+    ],
+)
+def test_bits_are_spread_to_the_places_of_a_mask(way: numba.core.dispatcher.Dispatcher) -> None:
+    rng = np.random.default_rng(2)
+    for mask in [*WORDS, *(int(word) for word in rng.integers(0, 2**64, 100, dtype=np.uint64))]:
+        bits = int(rng.integers(0, 2**64, dtype=np.uint64))
+        places = [at for at in range(64) if mask >> at & 1]
+        right = sum((bits >> rank & 1) << place for rank, place in enumerate(places))
+        assert int(way(np.uint64(bits), np.uint64(mask))) == right

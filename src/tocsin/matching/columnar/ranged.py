@@ -5,8 +5,8 @@ AND. 512 rows go through the columns one after the other: the words of one colum
 What is left of a row is looked at again, column by column: events in the band of an end are compared by their codes. What a
 row asks beside its ranges is tested last, for what is left of all.
 
-One event: of 512 rows, those whose ends lie on both sides of the event's band, column by column: by vectors where all of 64
-rows have a range in the column, row by row where few are left; and the few that pass are compared by their codes.
+One event: of 512 rows, those whose ends lie on both sides of the event's band, column by column and by vectors; and the few that
+pass are compared by their codes.
 """
 
 # Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
@@ -29,6 +29,7 @@ from tocsin.index.open_segment import Atoms, Int32s, Int64s, OpenSegment
 from tocsin.index.ranges import BANDS, CHUNK, PARTS, entry_of, layer_ends, layer_of
 from tocsin.matching.columnar.bits import (
     ALL,
+    HAS_SPREAD,
     ONE,
     Numbers,
     Words,
@@ -37,6 +38,7 @@ from tocsin.matching.columnar.bits import (
     count_zeros,
     data_of,
     pointer_to,
+    spread,
     vector,
 )
 from tocsin.matching.columnar.events import Matrix
@@ -348,8 +350,9 @@ def ends_hold(layers: Layers, first: int, end: int, place: int, bands: Int32s, c
 def keep_in_bands(layers: Layers, first: int, end: int, bands: Int32s, left: Words) -> None:
     """Clear the bits of those rows of a chunk, of layers first .. end-1, that have a range which an event's bands are outside of.
 
-    left[part] are 64 rows. Layer by layer, so that its bytes are read as they lie: by vectors where all of the 64 rows have
-    a range in the column, which the first ones mostly have; else row by row, of which few are left then.
+    left[part] are 64 rows. Layer by layer, so that its bytes are read as they lie. The ranges of 64 rows lie side by side, those
+    of rows that have none left out: they are compared by vectors, and the answers spread to their rows. Where that takes
+    many steps, and not all of the rows have a range, it is row by row: few are left then.
     """
     records, masks, starts, ranges = layers
     for layer in range(np.uint64(first), np.uint64(end)):
@@ -365,8 +368,8 @@ def keep_in_bands(layers: Layers, first: int, end: int, bands: Int32s, left: Wor
                 left[part] = word & ~mask
                 continue
             start = np.uint64(base) + np.uint64(starts[at + part])
-            if mask == ALL:
-                left[part] = word & rows_between(ranges, start, start + upper, np.uint64(band))
+            if HAS_SPREAD or mask == ALL:
+                left[part] = word & (spread(rows_between(ranges, start, start + upper, np.uint64(band)), mask) | ~mask)
                 continue
             while some:
                 bit = some & (~some + ONE)
