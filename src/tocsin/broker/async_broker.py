@@ -1,10 +1,10 @@
 """AsyncBroker: the broker's methods for asyncio, each run in a thread. It has no logic of its own.
 
-async with await AsyncBroker.open("tocsin.db", schema=schema) as broker:
-await broker.subscribe("car where price < 1300", owner="ada")
-await broker.publish({"event_type": "car", "price": 900})
-async for notification in broker.listen("ada"):
-...
+    async with await AsyncBroker.open("tocsin.db", schema=schema) as broker:
+        await broker.subscribe("car where price < 1300", owner="ada")
+        await broker.publish({"event_type": "car", "price": 900})
+        async for notification in broker.listen("ada"):
+            ...
 """
 
 from __future__ import annotations
@@ -76,6 +76,8 @@ class AsyncBroker:
     notifications = _threaded(Broker.notifications)
     inbox = _threaded(Broker.inbox)
     mark_inbox_read = _threaded(Broker.mark_inbox_read)
+    newest_matches = _threaded(Broker.newest_matches)
+    match_times = _threaded(Broker.match_times)
     oldest_cursor = _threaded(Broker.oldest_cursor)
     acknowledge = _threaded(Broker.acknowledge)
     dead_letters = _threaded(Broker.dead_letters)
