@@ -115,7 +115,7 @@ def field_holds(key: str, given: Any, event: Mapping[str, Any]) -> bool:
     if not name:
         return joined(keyword(value, event) for value in values)
     if "exists" in modifiers:
-        return (name in event) == given
+        return (name in event) is given
     if "fieldref" in modifiers:
         return name in event and event[name] == event.get(given)
     return joined(
