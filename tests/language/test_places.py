@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 from fractions import Fraction
 
 import pyarrow as pa
@@ -57,6 +58,17 @@ def test_a_network_is_an_interval_of_keys(address, within, bits: int) -> None:  
     network = ipaddress.ip_network((within, bits), strict=False)
     first, last = IP.network_keys(str(network))
     assert (first <= IP.key(str(address)) <= last) == (address.version == network.version and address in network)
+
+
+def test_a_domain_that_offers_inequality_alone_is_matched() -> None:
+    domain = {"kind": "point", "operators": ["!="]}
+    schema = loads(
+        json.dumps({"domains": {"p": domain}, "attributes": {"at": "p"}, "event_types": {"e": {"at": "optional"}}}),
+        "json",
+    )
+    matcher = Matcher(schema)
+    matcher.subscribe(1, "at != (1, 2)")
+    assert [matcher.match({"at": place}) for place in ([1, 2], [1, 3])] == [[], [1]]
 
 
 def test_addresses_of_columns_are_admitted_as_those_of_events() -> None:
