@@ -1,4 +1,4 @@
-"""What all tests share: Hypothesis profiles.
+"""What all tests share: Hypothesis profiles, and what tests/__init__.py sets.
 
 `ci`, the default, draws the same examples every time, so that a failure is the change's own (`make test` fixes the
 hashes of texts for that, which decide the order of sets). It does not explain a failure by tracing: on Python 3.11 that
@@ -9,6 +9,8 @@ takes longer than a test may, and the time-out would hide what failed.
 import os
 
 from hypothesis import HealthCheck, Phase, settings
+
+import tests  # noqa: F401
 
 # Schemas, subscriptions and events are generated together; the first draw is slow on a busy machine.
 _SLOW_DRAWS = (HealthCheck.too_slow, HealthCheck.data_too_large)

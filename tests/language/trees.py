@@ -30,6 +30,7 @@ from tocsin.language.syntax import (
     Operand,
     OperatorCall,
     Or,
+    Polygon,
     Predicate,
     Subscription,
     TextPatterns,
@@ -206,6 +207,9 @@ def _operands(op: Op) -> st.SearchStrategy[Any]:
             return literals() | patterns()
         case Op.WITHIN:
             return st.builds(Within, numbers().map(abs), st.sampled_from(UNITS), literals())
+        case Op.IN_POLYGON:
+            corners = st.lists(st.tuples(_coordinates(), _coordinates()), min_size=1, max_size=5)
+            return corners.map(tuple).map(Polygon)
         case Op.IN_BOX:
             return st.builds(Box, *[_coordinates()] * 4)
         case Op.PRESENT | Op.ABSENT:

@@ -20,6 +20,7 @@ EVENT = {"brand": "mini", "price": 1100}
 def young(monkeypatch: pytest.MonkeyPatch) -> Matcher:
     """A matcher of an install whose kernels were never compiled, with two subscriptions."""
     monkeypatch.setattr(module, "_kernels_kept", lambda: False)
+    monkeypatch.setattr(module, "MOST_YOUNG", 1_000)
     matcher = Matcher()
     matcher.subscribe("ann", "price < 1300 and brand in ('mini', 'cooper')")
     matcher.subscribe("bob", "price < 1000")
@@ -39,6 +40,7 @@ def test_the_first_matches_need_no_kernels(young: Matcher) -> None:
     assert young.match_frame([EVENT]) == [{**EVENT, "subscription": "ann"}]
     assert not young.explain("bob", EVENT).matched
     assert len(young) == 2
+    assert young.work.events == 7
     assert not has_index(young)
 
 
@@ -102,8 +104,16 @@ def test_many_subscriptions_go_to_the_index_at_once(young: Matcher, monkeypatch:
     assert sorted(young.match(EVENT)) == ["ann", "cid"]
 
 
+def test_tests_ask_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_kernels_kept", lambda: False)
+    matcher = Matcher()
+    matcher.subscribe("ann", "price < 1300")
+    assert has_index(matcher)
+
+
 def test_lifetimes_and_events_as_of_a_moment_are_the_indexs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_kernels_kept", lambda: False)
+    monkeypatch.setattr(module, "MOST_YOUNG", 1_000)
     schema = Schema.infer([EVENT])
     timed, plain = Matcher(schema), Matcher(schema)
     timed.add(1, bind("price < 1300", schema), Lifetime(created=5))

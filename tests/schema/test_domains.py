@@ -250,7 +250,7 @@ def test_each_kind_says_which_operators_it_has() -> None:
     assert TEXT.offered == equality | order | {"contains", "starts with", "like"}
     assert BOOLEAN.offered == equality
     assert TIME.offered == equality | order | {"within"}
-    assert POINT.offered == equality | {"within", "in box"}
+    assert POINT.offered == equality | {"within", "in box", "in polygon"}
     assert SIZES.offered == equality | order
     assert EnumeratedDomain(name="e", values=("a",)).offered == equality
     assert ROOMS.offered == equality | order | {"kind of"}

@@ -196,7 +196,8 @@ def test_not_ready_while_nothing_can_be_written(tmp_path: Path, monkeypatch: pyt
 def test_not_ready_until_the_kernels_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled, broken = threading.Event(), threading.Event()
 
-    def compile_all() -> None:
+    def compile_all(*, everything: bool) -> None:
+        assert not everything
         compiled.wait()
         if broken.is_set():
             raise RuntimeError("no compiler")

@@ -185,6 +185,21 @@ def test_websocket_with_a_session_is_for_our_own_pages(origin: str | None, good:
             assert refused.value.response.status_code == 403
 
 
+def test_readers_are_told_once_of_a_lease_that_ends_soon(tmp_path: Path) -> None:
+    with serving(tmp_path) as live, live.http("ada") as client:
+        id = client.post("/v1/subscriptions", json={"text": "car", "lease_seconds": 4}).json()["id"]
+        with client.stream("GET", STREAM, params={"start": "now"}) as response:
+            (told,) = _events(response, 1)
+        assert (told["subscription"], told["owner"], told["generation"], told["last"]) == (id, "ada", 1, None)
+        lasting = client.post("/v1/subscriptions", json={"text": "car", "lease_seconds": 2, "renews": True}).json()[
+            "id"
+        ]
+        wait_until(
+            lambda: client.get(f"/v1/subscriptions/{lasting}").json()["generation"] > 2, "renewed twice by itself"
+        )
+        assert client.get(f"/v1/subscriptions/{lasting}").json()["ended"] is None
+
+
 def test_websocket_without_a_credential_is_refused(tmp_path: Path) -> None:
     with serving(tmp_path) as live, pytest.raises(InvalidStatus), connect(socket_url(live)):
         pass

@@ -227,7 +227,9 @@ def test_store_that_was_upgraded_and_used_goes_back_with_everything_and_forth_ag
     assert database.downgrade(place, "0006") == (HEAD, "0006")
     assert shape_of(engine) == made
     back = rows_of(engine)
-    assert {name: rows_without(used[name], {"price", "subscription_bytes", "checksum"}) for name in back} == back
+    assert {
+        name: rows_without(used[name], {"price", "subscription_bytes", "checksum", "renews"}) for name in back
+    } == back
     assert set(used) - set(back) == {"seals"}
     with pytest.raises(NeedsUpgrade):
         Store.open(place)
@@ -240,9 +242,20 @@ def test_store_that_was_upgraded_and_used_goes_back_with_everything_and_forth_ag
         assert seqs_of(broker, "ada") == [*told, (again.seq, 2), (again.seq, mine.id)]
 
 
+def test_what_renews_itself_lasts_for_a_year_in_a_store_that_goes_back(place: str) -> None:
+    with open_broker(place) as broker:
+        lasting = broker.subscribe("car", owner="ada", lease=1000, renews=True)
+        ending = broker.subscribe("car", owner="ada", lease=1000)
+    database.downgrade(place, "0008")
+    assert upgrade(place) == ("0008", HEAD)
+    with open_broker(place, schema=None) as broker:
+        assert (broker.subscription(lasting.id, owner="ada").lease_end - broker.now()).days >= 365
+        assert broker.subscription(ending.id, owner="ada").lease_end == ending.lease_end
+
+
 def test_store_does_not_go_back_to_where_not_all_of_it_has_a_place(place: str) -> None:
     Store.open(place).close()
-    for version in ("0005", "0009", "head", ""):
+    for version in ("0005", "0099", "head", ""):
         with pytest.raises(StoreError, match="it can go back to 0006 at the earliest"):
             database.downgrade(place, version)
     Store.open(place).close()

@@ -53,4 +53,6 @@ def _held(name: str, value: Any, kind: pa.DataType, view: View) -> Any:
         return domain.key(value)
     if domain.kind == "point":
         return {"lat": value[0], "lon": value[1]}
-    return str(value) if isinstance(domain, NumericDomain) and pa.types.is_string(kind) else value
+    if not isinstance(domain, NumericDomain):
+        return value
+    return str(value) if pa.types.is_string(kind) else float(value) if pa.types.is_floating(kind) else value

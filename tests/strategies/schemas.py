@@ -21,6 +21,7 @@ from tocsin.schema import (
     EnumeratedDomain,
     EventType,
     HierarchicalDomain,
+    IpDomain,
     NumericDomain,
     PointDomain,
     Schema,
@@ -29,7 +30,7 @@ from tocsin.schema import (
     TypeAttribute,
 )
 
-KINDS = ("numeric", "text", "enumerated", "hierarchical", "boolean", "time", "point")
+KINDS = ("numeric", "text", "enumerated", "hierarchical", "boolean", "time", "point", "ip")
 
 DOMAIN_NAMES = ["1", "2", "money", "colour", "d e", "größe", "a<b&'c", "x.y", "-", "日本"]
 ATTRIBUTE_NAMES = ["price", "a", "b", "a.b", "seller.name", "seller.rating", "Ünï cödé", "select", "x-1", "it's", "1st"]
@@ -84,6 +85,19 @@ TIMES: list[str | datetime] = [
 POINTS: list[Any] = [
     *([0, 0], [40.85, -73.88], (-90, 180), [-0.0, 0.1], {"lat": 40.85, "lon": -73.88}),
     {"latitude": 51.5, "longitude": -0.12},
+]
+
+
+ADDRESSES = [
+    "10.1.2.3",
+    "10.0.0.0",
+    "9.255.255.255",
+    "11.0.0.0",
+    "255.255.255.255",
+    "::",
+    "::1",
+    "2001:DB8:0::1",
+    "2001:db8:ffff::",
 ]
 
 
@@ -172,6 +186,7 @@ _BY_KIND: dict[str, Any] = {
     "boolean": lambda name: st.just(BooleanDomain(name=name)),
     "time": lambda name: st.just(TimeDomain(name=name)),
     "point": lambda name: st.just(PointDomain(name=name)),
+    "ip": lambda name: st.just(IpDomain(name=name)),
 }
 
 
@@ -184,7 +199,7 @@ def raw_values(domain: Domain) -> st.SearchStrategy[Any]:
         return st.sampled_from(domain.values)
     if domain.kind == "boolean":
         return st.booleans()
-    pools: dict[str, list[Any]] = {"numeric": NUMBERS, "text": TEXTS, "time": TIMES, "point": POINTS}
+    pools: dict[str, list[Any]] = {"numeric": NUMBERS, "text": TEXTS, "time": TIMES, "point": POINTS, "ip": ADDRESSES}
     pool = pools[domain.kind]
     return st.sampled_from([raw for raw in pool if _admits(domain, raw)])
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.strategies.schemas import MEMBERS, NUMBERS, POINTS, TEXTS, TIMES, schemas
+from tests.strategies.schemas import ADDRESSES, MEMBERS, NUMBERS, POINTS, TEXTS, TIMES, schemas
 from tocsin.errors import BadValue
 from tocsin.language.syntax import (
     PATTERN_OPERATORS,
@@ -22,6 +22,7 @@ from tocsin.language.syntax import (
     Not,
     Op,
     Or,
+    Polygon,
     Predicate,
     Subscription,
     TextPatterns,
@@ -39,6 +40,7 @@ from tocsin.schema import (
     EnumeratedDomain,
     EventType,
     HierarchicalDomain,
+    IpDomain,
     NumericDomain,
     PointDomain,
     Schema,
@@ -62,6 +64,18 @@ MORE_TEXTS = [
     "a%b",
     "ab",
 ]
+# Some of the points lie on edges and corners of polygons of these.
+CORNERS = [
+    (-90.0, -180.0),
+    (-90.0, 180.0),
+    (0.0, 0.0),
+    (40.85, -73.88),
+    (40.85, 10.0),
+    (0.0, 0.2),
+    (90.0, 3.0),
+    (-10.0, -0.12),
+    (81.7, -147.76),
+]
 NETWORKS = ["10.0.0.0/8", "10.0.0.0/15", "10.1.2.3/32", "0.0.0.0/0", "2001:db8::/32", "::/0"]
 REGEXES = [
     "a",
@@ -79,7 +93,26 @@ REGEXES = [
     "[A-Z]",
 ]
 PATTERNS = ["%", "a%", "%a", "%i%", "_", "mini%", "%o_d%", "a\\%b", "a", "%e%e%", "M_ni%r", "%%", "x%y_"]
-_BY_KIND: dict[str, list[Any]] = {"numeric": NUMBERS, "text": [*TEXTS, *MORE_TEXTS], "time": TIMES, "point": POINTS}
+LOOSE_TEXTS = [
+    *TEXTS,
+    "0",
+    "1",
+    "2.5",
+    "-3",
+    "1e3",
+    "true",
+    "false",
+    "2026-11-15T10:00:00Z",
+    "2026-11-16T10:00:00+01:00",
+]
+_BY_KIND: dict[str, list[Any]] = {
+    "numeric": NUMBERS,
+    "text": [*TEXTS, *MORE_TEXTS],
+    "time": TIMES,
+    "point": POINTS,
+    "ip": ADDRESSES,
+    "dynamic": LOOSE_TEXTS,
+}
 
 
 def worlds() -> st.SearchStrategy[tuple[Schema, Random]]:
@@ -108,6 +141,7 @@ def random_schema(random: Random) -> Schema:
         BooleanDomain(name="boolean"),
         TimeDomain(name="time"),
         PointDomain(name="point"),
+        IpDomain(name="ip"),
     ]
     domains = {domain.name: domain for domain in every}
     attributes = {f"{name}{number}": name for name in domains for number in (1, 2)}
@@ -230,7 +264,7 @@ def random_predicate(random: Random, entries: list[ViewAttribute], operators: fr
 def usable_operators(entry: ViewAttribute) -> list[Op]:
     """Return the operators that a predicate on the attribute may use."""
     offered, domain = entry.domain.offered, entry.domain
-    usable = [Op(name) for name in sorted(offered) if name not in ("contains", "within", "in box")]
+    usable = [Op(name) for name in sorted(offered) if name not in ("contains", "within", "in box", "in polygon")]
     if "like" in offered:
         usable += [Op.ENDS_WITH, Op.CONTAINS_TEXT, Op.MATCHES, Op.IN_NETWORK]
     if isinstance(domain, TextDomain) and "contains" in offered:
@@ -241,7 +275,7 @@ def usable_operators(entry: ViewAttribute) -> list[Op]:
         usable.append(Op.IN)
     if {"<=", ">="} <= offered:
         usable.append(Op.BETWEEN)
-    usable += [op for op in (Op.WITHIN, Op.IN_BOX) if op in offered]
+    usable += [op for op in (Op.WITHIN, Op.IN_BOX, Op.IN_POLYGON) if op in offered]
     return [*usable, Op.PRESENT, Op.ABSENT]
 
 
@@ -261,6 +295,8 @@ def _operand(random: Random, entry: ViewAttribute, op: Op) -> Any:
     if op is Op.IN_BOX:
         south, north = sorted(random.choices([-90, -10.5, 0, 40.85, 51.5, 90], k=2))
         return Box(south, *_one(random, [-180.0, -73.88, 0.0]), north, *_one(random, [0.1, 10.0, 180.0, -100.0]))  # type: ignore[call-arg]
+    if op is Op.IN_POLYGON:
+        return Polygon(tuple(random.sample(CORNERS, random.choice([3, 3, 4, 6]))))
     if op in (Op.IN, Op.CONTAINS_ANY, Op.CONTAINS_ALL):
         return tuple(random_literal(random, domain) for _ in range(random.randint(1, 4)))
     if op is Op.BETWEEN:

@@ -28,6 +28,7 @@ from tocsin.language.syntax import (
     Not,
     Op,
     Or,
+    Polygon,
     Predicate,
     TextPatterns,
     Within,
@@ -48,12 +49,13 @@ from tocsin.language.text_patterns import (
     split_prefix,
     words,
 )
-from tocsin.language.units import METRES, MICROSECONDS, box_around
+from tocsin.language.units import METRES, MICROSECONDS, box_around, box_of
 from tocsin.schema import (
     BooleanDomain,
     Domain,
     EnumeratedDomain,
     HierarchicalDomain,
+    IpDomain,
     NumericDomain,
     PointDomain,
     TextDomain,
@@ -264,6 +266,9 @@ def atoms_of(predicate: Predicate, entry: ViewAttribute, *, negated: bool) -> li
         return _point_atoms(predicate, entry, negated=negated)
     if op in (Op.CONTAINS, Op.CONTAINS_ANY):
         return _word_atoms(predicate, negated=negated)
+    if op is Op.IN_NETWORK and isinstance(domain, IpDomain):
+        text = predicate.operand.texts[0] if isinstance(predicate.operand, TextPatterns) else str(predicate.operand)
+        return _among(name, "value", (Interval(*domain.network_keys(text)),), negated=negated)
     if op is Op.MATCHES or op is Op.IN_NETWORK:
         return _needing_atoms(predicate, negated=negated)
     if op in PATTERN_OPERATORS and (op is not Op.STARTS_WITH or isinstance(predicate.operand, TextPatterns)):
@@ -340,6 +345,8 @@ def _point_atoms(predicate: Predicate, entry: ViewAttribute, *, negated: bool) -
     match operand:
         case Within(amount, unit, center):
             box, exact = box_around(center, float(amount) * METRES[unit]), False  # type: ignore[arg-type]
+        case Polygon():
+            box, exact = box_of(operand), False
         case Box():
             box, exact = operand, not entry.ever_multiple
         case (latitude, longitude):

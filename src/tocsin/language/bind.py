@@ -220,7 +220,7 @@ class _Binding:
         kinds = dict.fromkeys(_KIND_OF_OPERAND.get(type(each), "text") for each in values)
         if isinstance(operand, syntax.Within) and not isinstance(operand.center, tuple):
             kinds = {"time": None}
-        if "" in kinds or (isinstance(operand, syntax.Box | syntax.Within) and "time" not in kinds):
+        if "" in kinds or (isinstance(operand, syntax.Box | syntax.Polygon | syntax.Within) and "time" not in kinds):
             message = (
                 f"{predicate.attribute} is of no declared type, and places are asked about where the schema has a point"
             )
@@ -533,7 +533,11 @@ def _hyphens(comparison: Comparison) -> str:
 
 def _adapted(side: Expression, other: Domain) -> Expression:
     """Return a constant text as a value of the domain that it is compared with, where it is one."""
-    if isinstance(side, syntax.Constant) and isinstance(side.value, str) and is_text_like(other):
+    if (
+        isinstance(side, syntax.Constant)
+        and isinstance(side.value, str)
+        and (is_text_like(other) or other.kind == "ip")
+    ):
         try:
             return replace(side, value=other.admit(side.value), domain=other)  # type: ignore[arg-type]
         except BadValue:

@@ -12,6 +12,7 @@ from itertools import combinations
 from tocsin.errors import ParseError, TooLarge
 from tocsin.language import syntax
 from tocsin.language.syntax import Expression, Node, Subscription, WordPattern
+from tocsin.schema import Point
 from tocsin.schema.readings import ANY_ATTRIBUTE
 
 __all__ = ["ANY_ATTRIBUTE"]
@@ -24,6 +25,7 @@ MAX_TOKENS = 3 * MAX_NODES  # of a text form; a list of plain values is one toke
 MAX_LIST = 10_000  # values in all lists of an expression together
 MAX_STRING = 4_096  # characters of one text value
 MAX_NAME = 200  # characters of a name
+MAX_CORNERS = 1_000
 MAX_GAP = 10_000  # words that a proximity may skip
 
 Tree = Subscription | Node | Expression | WordPattern
@@ -91,6 +93,13 @@ def children(node: Tree) -> tuple[Tree, ...]:
             return (pattern,)
         case _:
             return ()
+
+
+def check_corners(corners: tuple[Point, ...]) -> tuple[Point, ...]:
+    """Return the corners of a polygon if they are not too many."""
+    if len(corners) > MAX_CORNERS:
+        raise TooLarge(f"a polygon may have {MAX_CORNERS:,} corners; this one has {len(corners):,}")
+    return corners
 
 
 def check_string(text: str) -> str:

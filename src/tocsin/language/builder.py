@@ -20,7 +20,7 @@ from typing import Any
 
 from tocsin.errors import ParseError
 from tocsin.language import bounds, syntax
-from tocsin.language.bounds import MAX_GAP, check_name, check_string
+from tocsin.language.bounds import MAX_GAP, check_corners, check_name, check_string
 from tocsin.language.literals import check_coordinate, check_literal, check_number
 from tocsin.language.render import render
 from tocsin.language.syntax import (
@@ -31,6 +31,7 @@ from tocsin.language.syntax import (
     Node,
     Op,
     Operand,
+    Polygon,
     Predicate,
     Subscription,
     TextPatterns,
@@ -227,6 +228,10 @@ class Attribute:
 
     def in_box(self, south: float, west: float, north: float, east: float) -> Condition:
         return self._is(Op.IN_BOX, Box(*map(check_coordinate, (south, west, north, east))))
+
+    def in_polygon(self, *corners: tuple[float, float]) -> Condition:
+        """Return: it lies in the polygon of these corners, its edges included."""
+        return self._is(Op.IN_POLYGON, Polygon(check_corners(tuple(_literal(corner) for corner in corners))))  # type: ignore[misc]
 
     def some(self, condition: Condition | Node) -> Condition:
         """Return: one element of this array of objects satisfies the condition, in which names are those of elements."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tocsin.errors import Span
 from tocsin.language import tokens
-from tocsin.language.bounds import at_least
+from tocsin.language.bounds import at_least, check_corners
 from tocsin.language.convert_values import ValueConverter, is_constant, is_quoted_name, span_of, ungrouped
 from tocsin.language.syntax import (
     ALWAYS,
@@ -28,6 +28,7 @@ from tocsin.language.syntax import (
     Operand,
     OperatorCall,
     Or,
+    Polygon,
     Predicate,
     Quantifier,
     ScopeCondition,
@@ -118,7 +119,9 @@ class Converter(ValueConverter):
                 )
             case "is_not" | "is_not_among" | "is_not_pattern":
                 return self._is_not(tree, depth)
-            case "among" | "between" | "contains" | "contains_any" | "contains_all" | "within" | "in_box":
+            case (
+                "among" | "between" | "contains" | "contains_any" | "contains_all" | "within" | "in_box" | "in_polygon"
+            ):
                 return self._operated(tree, depth)
             case (
                 "kind_of"
@@ -252,6 +255,8 @@ class Converter(ValueConverter):
             return Op.WITHIN, self._within(tree, first, depth)
         if rule == "in_box":
             return Op.IN_BOX, self._box(first, depth)
+        if rule == "in_polygon":
+            return Op.IN_POLYGON, self._polygon(first, depth)
         return Op.CONTAINS, self.contained(first, depth)
 
     def _patterns(self, op: Op, tree: Branch, depth: int) -> Operand:
@@ -297,6 +302,14 @@ class Converter(ValueConverter):
         if len(corners) != 4:
             raise self.wrong(tree, "a box has four corners: in box (south, west, north, east)")
         return Box(*(self.coordinate(corner, depth) for corner in corners))
+
+    def _polygon(self, tree: Branch, depth: int) -> Polygon:
+        corners = self.values(tree, depth)
+        for corner in corners:
+            if not isinstance(corner, tuple):
+                raise self.wrong(tree, f"a polygon has points for corners, such as (40.85, -73.88); {corner} is none")
+        with self.at(tree):
+            return Polygon(check_corners(corners))  # type: ignore[arg-type]
 
     def _subject(self, tree: Branch, op: str) -> Branch:
         """Return the tree of the attribute's name."""

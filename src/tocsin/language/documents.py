@@ -148,6 +148,8 @@ def predicate_to_json(predicate: Predicate) -> list[Any]:
             return [*head, {"amount": literal_to_json(amount), "unit": unit, "of": literal_to_json(center)}]
         case syntax.Box(south, west, north, east):
             return [*head, [south, west, north, east]]
+        case syntax.Polygon(corners):
+            return [*head, [list(corner) for corner in corners]]
         case tuple() as members if predicate.op in LISTS:
             return [*head, list(map(literal_to_json, members))]
         case literal:

@@ -214,7 +214,7 @@ _WIDTH = {"int": 0, "decimal": 1, "float": 2}
 _UNORDERED_TEXT = TextDomain(name="text", operators=frozenset({"=", "!="}))
 _SAID = {
     "text": "text", "boolean": "true or false", "time": "a time", "point": "a point", "object": "an object",
-    "duration": "a duration", "dynamic": "of no declared type",
+    "duration": "a duration", "ip": "an address", "dynamic": "of no declared type",
 }  # fmt: skip
 
 
@@ -295,7 +295,7 @@ def is_ordered(domain: Domain) -> bool:
     if isinstance(domain, EnumeratedDomain):
         return domain.order != "none"
     return isinstance(domain, HierarchicalDomain) or (
-        domain.kind in ("numeric", "text", "time", "duration") and "<" in domain.offered
+        domain.kind in ("numeric", "text", "time", "duration", "ip") and "<" in domain.offered
     )
 
 

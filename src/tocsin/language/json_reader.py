@@ -15,6 +15,7 @@ from tocsin.language.bounds import (
     MAX_NAME,
     MAX_NODES,
     at_least,
+    check_corners,
     check_name,
     check_size,
     check_string,
@@ -32,6 +33,7 @@ from tocsin.language.syntax import (
     Node,
     Op,
     Operand,
+    Polygon,
     Predicate,
     Subscription,
     TextPatterns,
@@ -257,6 +259,10 @@ class JsonReader:
             if len(corners) != 4:
                 wrong(path, "a box has four corners: [south, west, north, east]")
             return Box(*(self._placed(path, check_coordinate, corner) for corner in corners))
+        if op is Op.IN_POLYGON:
+            listed = self.array(tree, path, "the operand of `in polygon`")
+            points = tuple(self._tagged({"point": corner}, f"{path}[{at}]") for at, corner in enumerate(listed))
+            return Polygon(self._placed(path, check_corners, points))  # type: ignore[arg-type]
         if op is Op.CONTAINS and isinstance(tree, Mapping) and "words" in tree:
             found = self.record(tree, path, required=("words",), what="a word pattern")
             return self.pattern(found["words"], _under(path, "words"))

@@ -18,7 +18,7 @@ from typing import cast
 
 from tocsin.errors import BadValue, BindError, Span
 from tocsin.language import syntax
-from tocsin.language.bounds import MAX_GAP
+from tocsin.language.bounds import MAX_GAP, check_corners
 from tocsin.language.literals import check_literal, render_literal
 from tocsin.language.syntax import (
     PATTERN_OPERATORS,
@@ -26,6 +26,7 @@ from tocsin.language.syntax import (
     Literal,
     Op,
     Operand,
+    Polygon,
     Predicate,
     TextPatterns,
     Within,
@@ -39,7 +40,11 @@ from tocsin.schema import Domain, Key, NumericDomain, PointDomain, TextDomain, V
 CONTAINING = frozenset({Op.CONTAINS, Op.CONTAINS_ANY, Op.CONTAINS_ALL})
 _FROM_LIKE = frozenset({Op.ENDS_WITH, Op.CONTAINS_TEXT, Op.MATCHES, Op.IN_NETWORK})
 _ALWAYS = frozenset({Op.PRESENT, Op.ABSENT})
-KINDS = {"time": "a time", "point": "a point"}  # how an attribute's kind is said where an adjective would not do
+KINDS = {
+    "time": "a time",
+    "point": "a point",
+    "ip": "an address",
+}  # how an attribute's kind is said where an adjective would not do
 
 
 def operators_of(attribute: ViewAttribute) -> tuple[Op, ...]:
@@ -57,7 +62,7 @@ def _has(attribute: ViewAttribute, op: Op) -> bool:
     if op is Op.IN:
         return "=" in offered or (attribute.multiple and "contains" in offered)
     if op in _FROM_LIKE:
-        return "like" in offered
+        return "like" in offered or op.value in offered
     if op is Op.BETWEEN:
         return {">=", "<="} <= offered
     return op.value in offered
@@ -95,6 +100,7 @@ _EXAMPLES = {
     "boolean": ("true or false", "true"),
     "time": ("a time", "time '2026-11-15T10:00Z'"),
     "point": ("a point", "(40.85, -73.88)"),
+    "ip": ("an address", "'10.1.2.3'"),
 }
 _PATTERNS = (Words, syntax.WordAnd, syntax.WordOr, syntax.WordNot)
 # Operators for which a text longer than any in the domain still makes sense.
@@ -208,6 +214,14 @@ class _Operand:
             raise self.wrong(f"south {south} is above north {north}; the order is (south, west, north, east)")
         return Box(south, west, north, east)
 
+    def polygon(self) -> Operand:
+        raw = self.raw
+        if not isinstance(raw, Polygon) or len(dict.fromkeys(raw.corners)) < 3:
+            raise self.wrong(
+                "`in polygon` takes at least three corners: in polygon ((40.7, -74), (40.9, -74), (40.8, -73.8))"
+            )
+        return Polygon(check_corners(tuple(self._corner(*corner) for corner in raw.corners)))
+
     def _corner(self, latitude: float, longitude: float) -> tuple[float, float]:
         return cast("tuple[float, float]", self.admit((latitude, longitude)))
 
@@ -219,11 +233,8 @@ class _Operand:
         try:
             if isinstance(self.domain, NumericDomain):
                 return self.domain.admit_operand(literal)
-            if (
-                isinstance(self.domain, TextDomain)
-                and (self.op in _LOOSE or self.op in PATTERN_OPERATORS)
-                and isinstance(literal, str)
-            ):
+            loose = isinstance(self.domain, TextDomain) and (self.op in _LOOSE or self.op in PATTERN_OPERATORS)
+            if isinstance(literal, str) and (loose or self.op is Op.IN_NETWORK):
                 return literal
             return self.domain.admit(literal)  # type: ignore[return-value]  # no literal is an object
         except BadValue as error:
@@ -234,7 +245,7 @@ class _Operand:
         found, kind = _kind(raw), self.domain.kind
         values = getattr(self.domain, "values", ())
         right, example = _EXAMPLES.get(kind, ("one of its values", render_literal(values[0]) if values else ""))
-        if isinstance(raw, str) and kind in ("enumerated", "hierarchical", "time"):
+        if isinstance(raw, str) and kind in ("enumerated", "hierarchical", "time", "ip"):
             return f"{self.name}: {error}"
         if found == {"numeric": "a number", "text": "text", "boolean": "true or false"}.get(kind, KINDS.get(kind)):
             return f"{self.name}: {error}"
@@ -307,6 +318,7 @@ _CANONICAL: dict[Op, Callable[[_Operand], Operand]] = {
     Op.WITHIN: _Operand.within,
     **dict.fromkeys(PATTERN_OPERATORS, _Operand.patterns),
     Op.IN_BOX: _Operand.box,
+    Op.IN_POLYGON: _Operand.polygon,
 }
 
 

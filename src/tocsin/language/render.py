@@ -117,6 +117,8 @@ def _operand(predicate: Predicate) -> str:
             return f"{render_number(amount)} {unit} of {render_literal(center)}"
         case syntax.Box(south, west, north, east):
             return "(" + ", ".join(map(render_number, (south, west, north, east))) + ")"
+        case syntax.Polygon(corners):
+            return "(" + ", ".join(map(render_literal, corners)) + ")"
         case (low, high) if predicate.op is Op.BETWEEN:
             return f"{render_literal(low)} and {render_literal(high)}"
         case tuple() as members if predicate.op in _LISTS:

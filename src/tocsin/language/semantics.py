@@ -89,7 +89,7 @@ from tocsin.language.syntax import (
     names_of,
 )
 from tocsin.language.text_patterns import in_network, is_like, matches, satisfies, words
-from tocsin.language.units import METRES, MICROSECONDS, distance_metres, in_box
+from tocsin.language.units import METRES, MICROSECONDS, distance_metres, in_box, in_polygon
 from tocsin.schema import (
     Domain,
     Element,
@@ -102,7 +102,7 @@ from tocsin.schema import (
     Value,
 )
 from tocsin.schema.domain import LARGEST_INTEGER, is_reasonable
-from tocsin.schema.readings import joined_values
+from tocsin.schema.readings import ReadableValues, joined_values
 
 Row = Mapping[str, tuple[Value, ...]]  # name -> values; a name that is not there is absent
 Solutions = Callable[[OperatorCall], Sequence[Substitution]]  # raises FormulaFailed
@@ -217,7 +217,10 @@ class Situation:
         """Return the situation of one element of an array."""
         below = f"{array}."
         outside = {name: values for name, values in self.row.items() if not name.startswith(below)}
-        return replace(self, row={**outside, **element})
+        row = {**outside, **element}
+        if isinstance(self.row, ReadableValues):
+            row = ReadableValues(row, self.row.attributes, tuple(name for name in self.row.given if name in row))
+        return replace(self, row=row)
 
     def check(self, tree: Node | Expression) -> None:
         """Raise FormulaFailed where something that is mentioned could not be computed."""
@@ -657,4 +660,5 @@ _TESTS: dict[Op, Callable[[Domain, Value, Any], bool]] = {
     Op.IN_NETWORK: _in_network,
     Op.WITHIN: _within,
     Op.IN_BOX: lambda _, value, operand: in_box(value, operand),  # type: ignore[arg-type]
+    Op.IN_POLYGON: lambda _, value, operand: in_polygon(value, operand),  # type: ignore[arg-type]
 }

@@ -52,6 +52,7 @@ class Op(StrEnum):
     IN_NETWORK = "in network"
     WITHIN = "within"
     IN_BOX = "in box"
+    IN_POLYGON = "in polygon"
     PRESENT = "is present"
     ABSENT = "is absent"
 
@@ -114,6 +115,13 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
+class Polygon:
+    """`in polygon ((lat, lon), …)`: the corners in their order; the last is joined with the first."""
+
+    corners: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TextPatterns:
     """Several patterns, or one without regard to case: `like any ('a%', 'b%')`, `ends with '.exe' ignoring case`.
 
@@ -127,7 +135,7 @@ class TextPatterns:
 
 PATTERN_OPERATORS = frozenset({Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS_TEXT, Op.LIKE, Op.MATCHES, Op.IN_NETWORK})
 
-Operand = Literal | tuple[Literal, ...] | WordPattern | TextPatterns | Within | Box | None
+Operand = Literal | tuple[Literal, ...] | WordPattern | TextPatterns | Within | Box | Polygon | None
 
 
 # --- boolean expressions ----------------------------------------------------------------------------------------------
@@ -139,7 +147,7 @@ class Predicate:
 
     The operand is a literal; for `in`, `contains any` and `contains all` a tuple of literals; for `between` a pair;
     for `contains` a literal or a word pattern; for the operators of patterns a text or TextPatterns; for `within` a Within,
-    for `in box` a Box; for `is present` and `is absent` None.
+    for `in box` a Box, for `in polygon` a Polygon; for `is present` and `is absent` None.
     """
 
     attribute: str

@@ -53,6 +53,7 @@ _SCAN = re.compile(
     | (?P<CONTAINS_ALL> (?i:contains \s+ all) \b )
     | (?P<IN_NETWORK> (?i:in \s+ network) (?= \s* ' | \s+ (?i:any|all) \s* \( ) )
     | (?P<IN_BOX> (?i:in \s+ box) \b )
+    | (?P<IN_POLYGON> (?i:in \s+ polygon) (?= \s* \( ) )
     | (?P<PRESENCE> (?i:is \s+ (?: not \s+ )? (?: present | absent | null )) \b )
     | (?P<IS_NOT> (?i:is \s+ not) \b )
     | (?P<AT_LEAST> (?i:at \s+ least) (?= \s+ [0-9]+ \s+ (?i:of) \s* \( ) )

@@ -11,7 +11,7 @@ import math
 from fractions import Fraction
 
 from tocsin.errors import BadDefinition, did_you_mean, nearest
-from tocsin.language.syntax import Box
+from tocsin.language.syntax import Box, Polygon
 from tocsin.schema import Point
 
 SECONDS = {"seconds": 1, "minutes": 60, "hours": 3_600, "days": 86_400, "weeks": 604_800}
@@ -42,6 +42,46 @@ def in_box(point: Point, box: Box) -> bool:
     if box.west <= box.east:
         return box.west <= longitude <= box.east
     return longitude >= box.west or longitude <= box.east
+
+
+_SURE = 1e-9  # an area above this, computed with floats of degrees, has the sign that it should have
+
+
+def in_polygon(point: Point, polygon: Polygon) -> bool:
+    """Return whether the point lies in the polygon: within it, on an edge or a corner.
+
+    Edges are straight between latitudes and longitudes. What the edges go round an odd number of times is within. Exact: a
+    sign that rounding could change is computed with fractions.
+    """
+    corners, inside = polygon.corners, False
+    latitude, longitude = point
+    for (south, west), (north, east) in zip(corners, (*corners[1:], corners[0]), strict=True):
+        if south > north:
+            south, west, north, east = north, east, south, west
+        if not south <= latitude <= north:
+            continue
+        side = _side(south, west, north, east, latitude, longitude)
+        if side == 0 and min(west, east) <= longitude <= max(west, east):
+            return True
+        if south <= latitude < north and side > 0:  # the edge crosses the parallel to the east of the point
+            inside = not inside
+    return inside
+
+
+def _side(south: float, west: float, north: float, east: float, latitude: float, longitude: float) -> float:
+    """Return on which side of an edge that goes north a point lies: above 0 to the west, below 0 to the east."""
+    area = (north - south) * (west - longitude) + (latitude - south) * (east - west)
+    if abs(area) > _SURE:
+        return area
+    a, b, c, d, y, x = map(Fraction, (south, west, north, east, latitude, longitude))
+    exact = (c - a) * (b - x) + (y - a) * (d - b)
+    return (exact > 0) - (exact < 0)
+
+
+def box_of(polygon: Polygon) -> Box:
+    """Return the smallest box around a polygon."""
+    latitudes, longitudes = zip(*polygon.corners, strict=True)
+    return Box(min(latitudes), min(longitudes), max(latitudes), max(longitudes))
 
 
 def box_around(center: Point, metres: float) -> Box:

@@ -140,6 +140,7 @@ class Matcher(Engine, Shown):
         self._young: NaiveMatcher | None = None  # holds the subscriptions as long as the index is not needed
         if index is None and not numbered and not _kernels_kept():
             self._young = NaiveMatcher(schema, self.operators, self.programs)
+            self._young.work = self.work
         self.asked = OperatorQuestions(schema, self.operators, schedule)
         self._analysis = Analysis(schema, self.programs, self.operators)
         self._schedule = schedule
@@ -198,7 +199,7 @@ class Matcher(Engine, Shown):
     def _definition(self, events: int) -> NaiveMatcher | None:
         """Return the engine that asks the definition where it is to answer for so many events; None: the index is."""
         young = self._young
-        if young is None or young.work.subscriptions_checked + events * len(young) > MOST_DECIDED:
+        if young is None or self.work.subscriptions_checked + events * len(young) > MOST_DECIDED:
             return None
         return young
 
@@ -244,7 +245,7 @@ class Matcher(Engine, Shown):
                     young.add(id, subscription)
             except (TooLarge, DuplicateSubscription):
                 return None
-            young.work, self._young = self._young.work, young
+            young.work, self._young = self.work, young
             return [one for one in read if isinstance(one, BadLine)]
 
     def load_table(self, table: ConjunctionTable, lifetimes: Lifetimes | None = None) -> None:

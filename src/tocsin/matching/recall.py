@@ -19,7 +19,7 @@ from tocsin.language.documents import node_from_json
 from tocsin.language.syntax import And, Box, Node, Not, Op, Or, Predicate, Subscription
 from tocsin.language.text_patterns import predicate_of_key
 from tocsin.operators.questions import trusted_scope
-from tocsin.schema import EVENT_TYPE, BooleanDomain, EnumeratedDomain, HierarchicalDomain, TimeDomain
+from tocsin.schema import EVENT_TYPE, BooleanDomain, EnumeratedDomain, HierarchicalDomain, IpDomain, TimeDomain
 
 if TYPE_CHECKING:
     from tocsin.index.segment import Segment
@@ -114,4 +114,6 @@ def _key(column: Column, code: int) -> Any:
 
 def _value(column: Column, code: int) -> Any:
     key = _key(column, code)
+    if isinstance(column.domain, IpDomain):
+        return column.domain.from_key(key)
     return _EPOCH + timedelta(microseconds=key) if isinstance(column.domain, TimeDomain) else key

@@ -16,7 +16,7 @@ from tocsin.index.subscription_index import Lifetime
 from tocsin.language import bind, parse
 from tocsin.matching.matcher import Matcher
 from tocsin.plugins import is_there
-from tocsin.schema import EventType, NumericDomain, PointDomain, Schema, TextDomain, TypeAttribute
+from tocsin.schema import Event, EventType, NumericDomain, PointDomain, Schema, TextDomain, TypeAttribute
 
 TEXTS = (
     "a = {n} and b > {n}",
@@ -29,8 +29,8 @@ TEXTS = (
 )
 
 
-def warm() -> None:
-    """Run each kernel on a small index."""
+def warm(*, everything: bool = True) -> None:
+    """Run each kernel on a small index; else only those by which a broker matches."""
     schema = _schema()
     matcher = Matcher(schema)
     for number in range(3_000):
@@ -43,19 +43,25 @@ def warm() -> None:
     admitted = [schema.admit(event) for event in events]
     matcher.match_batch(admitted)
     matcher.match(admitted[0])
-    matcher.near_misses(admitted[0])
-    matcher.explain(0, admitted[0])
-    plain = Matcher(schema)
-    for number in range(100):
-        plain.add(number, bind(parse(f"a = {number % 9} and b > {number}"), schema))
-    plain.match_raw({"a": 1, "b": 2})
-    if is_there("pyarrow"):
-        _warm_columns(matcher, plain)
+    if everything:
+        _warm_library(matcher, admitted[0])
     for number in range(100):
         matcher.remove(number)
         matcher.remove(number + 100, seq=5)
     matcher.match_batch(admitted)
     matcher.index.merge(everything=True)
+
+
+def _warm_library(matcher: Matcher, event: Event) -> None:
+    """Run the kernels of what only the library offers."""
+    matcher.near_misses(event)
+    matcher.explain(0, event)
+    plain = Matcher(matcher.schema)
+    for number in range(100):
+        plain.add(number, bind(parse(f"a = {number % 9} and b > {number}"), plain.schema))
+    plain.match_raw({"a": 1, "b": 2})
+    if is_there("pyarrow"):
+        _warm_columns(matcher, plain)
 
 
 def _warm_columns(matcher: Matcher, plain: Matcher) -> None:

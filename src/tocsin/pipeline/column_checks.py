@@ -22,7 +22,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.schema import Domain, EnumeratedDomain, HierarchicalDomain, NumericDomain, TextDomain
+from tocsin.errors import BadValue
+from tocsin.schema import Domain, EnumeratedDomain, HierarchicalDomain, IpDomain, NumericDomain, TextDomain
 from tocsin.schema.arrow import arrow_type
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ def fit(values: pa.Array, domain: Domain) -> tuple[pa.Array, pa.Array] | None:
         return (values, _all(values)) if pa.types.is_boolean(values.type) else None
     if domain.kind == "time":
         return _fit_times(values)
+    if isinstance(domain, IpDomain):
+        return _fit_addresses(values, domain)
     return _fit_points(values)
 
 
@@ -118,6 +121,24 @@ def _fit_members(values: pa.Array, domain: EnumeratedDomain | HierarchicalDomain
         keys = pa.array([domain.key(name) for name in names], pa.int32()).take(keys)
     fits = compute.or_(compute.is_valid(keys), compute.is_null(values))
     return pa.DictionaryArray.from_arrays(keys.cast(pa.int32()), members), fits
+
+
+def _fit_addresses(values: pa.Array, domain: IpDomain) -> tuple[pa.Array, pa.Array] | None:
+    """Return the addresses in their short form, each distinct one admitted once."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if not _is_text(values):
+        return None
+    encoded = compute.dictionary_encode(values.cast(pa.string()))
+    short: list[str | None] = []
+    for text in encoded.dictionary.to_pylist():
+        try:
+            short.append(domain.admit(text))
+        except BadValue:
+            short.append(None)
+    found = pa.array(short, pa.string()).take(encoded.indices)
+    return found, compute.or_(compute.is_valid(found), compute.is_null(values))
 
 
 def _fit_texts(values: pa.Array, domain: TextDomain) -> tuple[pa.Array, pa.Array] | None:

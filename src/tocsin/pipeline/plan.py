@@ -89,6 +89,7 @@ _FITTING = {  # kind of domain -> types of columns that may hold its values
     "boolean": ("boolean",),
     "time": ("timestamp", *_TEXTS),
     "point": ("struct", "map"),
+    "ip": _TEXTS,
 }
 _SAID = {
     "time": "a timestamp with zone, or text such as '2026-11-15T10:00:00Z'",

@@ -106,6 +106,7 @@ def arrow_type(domain: Domain) -> pa.DataType:
         return pa.dictionary(pa.int32(), pa.string())
     return {
         "text": pa.string(),
+        "ip": pa.string(),
         "boolean": pa.bool_(),
         "time": pa.timestamp("us", "UTC"),
         "point": pa.struct([("lat", pa.float64()), ("lon", pa.float64())]),

@@ -50,6 +50,7 @@ from tocsin.schema.domain import (
     BooleanDomain,
     Domain,
     DynamicDomain,
+    IpDomain,
     NumericDomain,
     ObjectDomain,
     PointDomain,
@@ -72,6 +73,7 @@ DOMAIN_KINDS: dict[str, type[Domain]] = {
         BooleanDomain,
         TimeDomain,
         PointDomain,
+        IpDomain,
         DynamicDomain,
         ObjectDomain,
     )

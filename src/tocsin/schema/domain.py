@@ -13,6 +13,7 @@ key is, where the domain is totally ordered.
     boolean        bool                      0 or 1
     time           aware datetime in UTC     microseconds since 1970
     point          (latitude, longitude)     the pair; not ordered
+    ip             str, as RFC 5952 has it   its version and bits as a text, so that a network is an interval
     dynamic        any of the plain ones     its type and itself; asked about by readings (readings.py)
     object         Element                   0: objects are not compared, only asked about by scopes
 
@@ -21,6 +22,7 @@ The kinds with a structure of their own are in finite_domains.py; this module ha
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import re
 from collections.abc import Mapping
@@ -287,7 +289,7 @@ class TimeDomain(Domain, frozen=True, kw_only=True, tag="time", omit_defaults=Tr
 class PointDomain(Domain, frozen=True, kw_only=True, tag="point", omit_defaults=True):
     """Places on Earth: (latitude, longitude) in degrees."""
 
-    possible: ClassVar[frozenset[str]] = EQUALITY | {"within", "in box"}
+    possible: ClassVar[frozenset[str]] = EQUALITY | {"within", "in box", "in polygon"}
 
     def admit(self, raw: object) -> Point:
         pair = self._pair(raw)
@@ -314,6 +316,37 @@ class PointDomain(Domain, frozen=True, kw_only=True, tag="point", omit_defaults=
     def from_text(self, text: str) -> object:
         parts = [part.strip() for part in text.split(",")]
         return [float(part) for part in parts] if all(map(is_number, parts)) else text
+
+
+class IpDomain(Domain, frozen=True, kw_only=True, tag="ip", omit_defaults=True):
+    """Addresses of IPv4 and IPv6, in the short form: '10.1.2.3', '2001:db8::1'. All of IPv4 come before those of IPv6."""
+
+    possible: ClassVar[frozenset[str]] = EQUALITY | ORDER | {"in network"}
+
+    def admit(self, raw: object) -> str:
+        if isinstance(raw, str | ipaddress.IPv4Address | ipaddress.IPv6Address) and "%" not in str(raw):
+            try:
+                return str(ipaddress.ip_address(raw))
+            except ValueError:
+                pass
+        raise self.bad(raw, "an address such as '10.1.2.3' or '2001:db8::1'")
+
+    def key(self, value: Value) -> str:
+        return _address_key(ipaddress.ip_address(value))  # type: ignore[arg-type]
+
+    def from_key(self, key: str) -> str:
+        """Return the address that has this key."""
+        bits = int(key[1:], 16)
+        return str(ipaddress.IPv4Address(bits) if key[0] == "4" else ipaddress.IPv6Address(bits))
+
+    def network_keys(self, network: str) -> tuple[str, str]:
+        """Return the keys of the first and the last address of a network."""
+        found = ipaddress.ip_network(network)
+        return _address_key(found[0]), _address_key(found[-1])
+
+
+def _address_key(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
+    return f"{address.version}{int(address):0{address.max_prefixlen // 4}x}"
 
 
 class DynamicDomain(Domain, frozen=True, kw_only=True, tag="dynamic", omit_defaults=True):

@@ -25,6 +25,7 @@ from tocsin.schema.domain import (
     Domain,
     DynamicDomain,
     Element,
+    IpDomain,
     NumericDomain,
     ObjectDomain,
     PointDomain,
@@ -48,6 +49,7 @@ _INTEGER = NumericDomain(name="integer", type="int")
 _NUMBER = NumericDomain(name="number")
 _DECIMAL = NumericDomain(name="decimal", type="decimal")
 _TIME = TimeDomain(name="time")
+_IP = IpDomain(name="ip")
 _TEXT = TextDomain(name="text")
 _FOLDED_TEXT = TextDomain(name="text", case="folded")
 _POINT = PointDomain(name="point")
@@ -55,7 +57,7 @@ _DYNAMIC = DynamicDomain(name="dynamic")
 _OBJECT = ObjectDomain(name="object")
 
 # From the narrowest to the widest; an attribute gets the first that admits all its values.
-_CANDIDATES: tuple[Domain, ...] = (_BOOLEAN, _INTEGER, _NUMBER, _DECIMAL, _TIME, _TEXT, _POINT)
+_CANDIDATES: tuple[Domain, ...] = (_BOOLEAN, _INTEGER, _NUMBER, _DECIMAL, _TIME, _IP, _TEXT, _POINT)
 PLAIN_DOMAINS = {domain.name: domain for domain in _CANDIDATES}
 
 

@@ -80,6 +80,8 @@ def value_schema(domain: Domain) -> dict[str, Any]:
         return {"enum": list(dict.fromkeys([*domain.values, *domain.meaning]))}
     if domain.kind == "point":
         return {"oneOf": [_pair_schema(), *(_place_schema(*names) for names in _PLACES)]}
+    if domain.kind == "ip":
+        return {"type": "string", "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]}
     return {
         "boolean": {"type": "boolean"},
         "time": {"type": "string", "format": "date-time"},

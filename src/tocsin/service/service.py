@@ -76,7 +76,7 @@ class KernelsWarmed:
 
         started = time.monotonic()
         try:
-            warm()
+            warm(everything=False)
         except Exception:  # whatever a compiler raises: the service stays up to say so
             log.exception("the kernels cannot be compiled")
             self.state = "failed"

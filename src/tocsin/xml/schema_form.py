@@ -50,6 +50,8 @@ OPERATOR_OF = {
     "like": "like",
     "within": "within",
     "inbox": "in box",
+    "inpolygon": "in polygon",
+    "innetwork": "in network",
 }
 KIND_OF = {
     "numeric": "numeric",
@@ -59,6 +61,7 @@ KIND_OF = {
     "boolean": "boolean",
     "time": "time",
     "point": "point",
+    "ip": "ip",
     "object": "object",
 }
 ATTRIBUTES = {

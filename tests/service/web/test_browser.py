@@ -13,7 +13,7 @@ pytestmark = IN_BROWSER
 AXE = Path(__file__).parent / "axe.min.js"
 PAGES = (
     "/", "/try", "/offers", "/schema", "/subscribe?type=item", "/publish?type=item", "/subscriptions", "/inbox", "/dashboard",
-    "/account", "/webhooks", "/dead-letters", "/operators", "/subscribe", "/publish", "/publish?type=item&example=1",
+    "/account", "/webhooks", "/dead-letters", "/operators", "/help", "/subscribe", "/publish", "/publish?type=item&example=1",
     "/inbox/nonsense",
 )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from datetime import timedelta
@@ -367,5 +368,35 @@ def test_the_inbox_is_marked_as_read(tmp_path: Path) -> None:
             assert "1 unread" in await page(client, "/inbox")
             assert "marked as read" in (await send(client, "/inbox/read", through=seq)).text
             assert "unread" not in await page(client, "/inbox")
+
+    play(tmp_path, scenario)
+
+
+def test_the_inbox_is_exported_as_it_is_asked_for(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        cheap = (await world.subscribe("ada", "car where price < 10"))["id"]
+        await world.subscribe("ada", "car")
+        world.broker.publish([{"event_type": "car", "price": price, "brand": '=1+1,"x"'} for price in range(1200)])
+        async with browser(world, "ada") as client:
+            lines = (await client.get("/inbox/export")).text.splitlines()
+            assert [json.loads(line)["event"]["price"] for line in lines] == list(range(1199, -1, -1))
+            answer = await client.get("/inbox/export", params={"format": "csv", "subscription": cheap})
+            rows = list(csv.DictReader(answer.text.splitlines()))
+            assert [json.loads(row["event"])["price"] for row in rows] == list(range(9, -1, -1))
+            assert {row["subscriptions"] for row in rows} == {str(cheap)}
+            assert not re.search(r'(^|,)"?[=+@-]', answer.text, re.MULTILINE)
+
+    play(tmp_path, scenario)
+
+
+def test_help_says_what_the_schema_can_be_asked(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        async with browser(world, "ada") as client:
+            shown = await page(client, "/help")
+            assert "<code>contains</code>" in shown
+            assert "price" in shown
+            example = re.search(r"<pre><code>(.*?)</code></pre>", shown)
+            assert example is not None
+            world.broker.prepare(example.group(1))
 
     play(tmp_path, scenario)

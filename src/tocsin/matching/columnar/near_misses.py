@@ -45,7 +45,7 @@ from tocsin.language.text_patterns import predicate_of_key
 from tocsin.matching.columnar.events import EventLayout, EventMatrix
 from tocsin.matching.columnar.fill import code_holds
 from tocsin.matching.columnar.ranged import column_of
-from tocsin.schema import BooleanDomain, EnumeratedDomain, HierarchicalDomain, TimeDomain
+from tocsin.schema import BooleanDomain, EnumeratedDomain, HierarchicalDomain, IpDomain, TimeDomain
 
 if TYPE_CHECKING:
     from tocsin.index.coded_batch import CodedBatch
@@ -269,6 +269,8 @@ def _value(column: Column, position: int) -> str:
             return repr(values[key]) if 0 <= key < len(values) else str(key)
         case BooleanDomain():
             return "true" if key else "false"
+        case IpDomain() as domain:
+            return repr(domain.from_key(key))
         case TimeDomain():
             return f"time '{(_EPOCH + timedelta(microseconds=key)).isoformat()}'"
     return repr(key) if isinstance(key, str) else str(key)

@@ -34,7 +34,7 @@ from tocsin.store.subscriptions import StoredSubscription, list_subscriptions
 
 LISTS = frozenset({Op.IN, Op.CONTAINS_ANY, Op.CONTAINS_ALL, Op.BETWEEN})
 ALONE = frozenset({Op.PRESENT, Op.ABSENT})
-NOT_IN_ROWS = frozenset({Op.WITHIN, Op.IN_BOX})
+NOT_IN_ROWS = frozenset({Op.WITHIN, Op.IN_BOX, Op.IN_POLYGON})
 MOST_ROWS = 50
 _MOST_BYTES = 64 << 10
 

@@ -6,16 +6,20 @@ Webhooks and their deliveries; dead letters, which a publisher sees of their own
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, TypeGuard
 from urllib.parse import urlencode
 
-from starlette.responses import Response
+import msgspec
+from starlette.responses import Response, StreamingResponse
 
-from tocsin.broker import InboxQuery, SubscriptionView
+from tocsin.broker import InboxEntry, InboxQuery, SubscriptionView
 from tocsin.broker.admission import read_stored
 from tocsin.broker.deliveries import Position
 from tocsin.errors import EventRejected, LanguageError, TocsinError
@@ -100,7 +104,7 @@ def _entry(stored: StoredEvent, told: Explanation) -> dict[str, Any]:
 
 
 pages = Pages()
-_PER_PAGE = 50
+_PER_PAGE, _EXPORTED, _MOST_EXPORTED = 50, 500, 100_000
 
 
 @pages.get("/", "anyone")
@@ -137,6 +141,37 @@ async def newer(visit: Visit) -> Response:
     """Return the entries after a seq, for a page that is open; nothing where nothing came."""
     page = await asyncio.to_thread(visit.service.broker.inbox, visit.principal.name, inbox_query(visit))
     return visit.page("_entries.html", entries=page.items, new=True) if page.items else Response(status_code=204)
+
+
+@pages.get("/inbox/export", "member")
+async def export(visit: Visit) -> Response:
+    """Send the entries that are asked for, newest first, as JSON a line or as CSV."""
+    as_csv = visit.query("format") == "csv"
+    kind, name = ("text/csv", "inbox.csv") if as_csv else ("application/x-ndjson", "inbox.jsonl")
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    return StreamingResponse(_exported(visit, as_csv=as_csv), 200, headers, media_type=kind)
+
+
+async def _exported(visit: Visit, *, as_csv: bool) -> AsyncIterator[bytes]:
+    broker, query, left = visit.service.broker, inbox_query(visit), _MOST_EXPORTED
+    if as_csv:
+        yield b"seq,arrival,subscriptions,event\r\n"
+    while left > 0:
+        page = await asyncio.to_thread(broker.inbox, visit.principal.name, replace(query, limit=min(left, _EXPORTED)))
+        for one in page.items:
+            yield _csv_line(one) if as_csv else msgspec.json.encode(one) + b"\n"
+        left -= len(page.items)
+        if page.older is None:
+            return
+        query = replace(query, before=int(page.older[1:]), after=None)
+
+
+def _csv_line(one: InboxEntry) -> bytes:
+    """Return an entry as a line; no cell begins with what a spreadsheet takes for a formula."""
+    line = io.StringIO()
+    told = " ".join(str(match.subscription) for match in one.matches)
+    csv.writer(line).writerow([one.seq, one.arrival.isoformat(), told, msgspec.json.encode(one.event).decode()])
+    return line.getvalue().encode()
 
 
 @pages.post("/inbox/read", "member")

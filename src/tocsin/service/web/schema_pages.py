@@ -117,7 +117,7 @@ def _line(left: NameBox, right: NameBox, *, optional: bool, hue: int = -1) -> Li
 
 
 pages = Pages()
-KINDS = ("numeric", "text", "boolean", "time", "point", "enumerated", "hierarchical", "object")
+KINDS = ("numeric", "text", "boolean", "time", "point", "ip", "enumerated", "hierarchical", "object")
 
 
 @pages.get("/schema", "guest")

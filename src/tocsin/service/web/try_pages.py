@@ -2,6 +2,7 @@
 
 /try        paste subscriptions and events, see what matches and why; needs no account
 /offers     the paper's example, without an account; where the schema has offers, members ask about the live ones
+/help       the language in short, by the attributes of the schema in force
 /operators  which subscriptions may call, how, and a form to try one on an event
 """
 
@@ -24,7 +25,8 @@ from tocsin.schema import EVENT_TYPE, Event, Schema
 from tocsin.schema.examples import load_example
 from tocsin.service.problems import Invalid, Throttled
 from tocsin.service.routes.events import Incoming, publish_incoming
-from tocsin.service.web.examples import example_lines
+from tocsin.service.web.builder import operators
+from tocsin.service.web.examples import example_lines, example_subscription
 from tocsin.service.web.visit import Pages, Visit
 
 pages = Pages()
@@ -241,6 +243,19 @@ def _insurer(offer: Offer, number: int) -> Side:
     name = said.pop("name", f"offer {number}")
     computed = {one.name: render(one.formula.root) for one in offer.computed}
     return Side(name, tuple(render(rule.root) for rule in offer.rules), said | computed)
+
+
+@pages.get("/help", "guest")
+async def show_help(visit: Visit) -> Response:
+    """Show what can be asked of each kind of attribute, with an example of the schema in force."""
+    schema = await asyncio.to_thread(lambda: visit.service.broker.schema)
+    view = schema.view(())
+    kinds: dict[tuple[str, bool], list[str]] = {}
+    for name, attribute in view.attributes.items():
+        if name != EVENT_TYPE and attribute.domain.kind != "object":
+            kinds.setdefault((attribute.domain.kind, attribute.multiple), []).append(name)
+    rows = [(kind, multiple, names, operators(view, names[0])) for (kind, multiple), names in sorted(kinds.items())]
+    return visit.page("help.html", rows=rows, example=example_subscription(schema))
 
 
 MOST_TEXT, MOST_EVENT = 4 << 10, 256 << 10
