@@ -4,7 +4,7 @@
 
 Each round starts the service of one tree and then of the other, on stores with the same content: seconds until it serves,
 single events published a second, and the time from publishing to the reader of a stream. Beside that, the seconds of
-`import tocsin` and of `tocsin --help`. The first round of each warms the kernels' cache and is not counted. Ratios are of
+`import tocsin` and of `tocsin --help`. Kernels are compiled before, and the first round of each is not counted. Ratios are of
 medians, this tree to the other; within the spread they are noise. Raw results go to benchmarks/results/house.jsonl.
 """
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -28,9 +27,17 @@ from benchmarks import results
 from benchmarks.broker import Market
 from benchmarks.matrix import HERE, checked_out
 from benchmarks.raw_http import load, request_of
-from benchmarks.service import NDJSON, TOKEN, fill, latency, serving, until_ready
+from benchmarks.service import NDJSON, TOKEN, latency, serving, until_ready
 
 COMMANDS = {"import tocsin, s": ["-c", "import tocsin; tocsin.Matcher"], "tocsin --help, s": ["-m", "tocsin", "--help"]}
+FILL = """
+import sys
+from pathlib import Path
+from benchmarks.broker import Market
+from benchmarks.service import fill
+place, schema, count = sys.argv[1:]
+fill(place, Path(schema), Market(4 * int(count), 10), int(count))
+"""  # by each tree's own code: stores of another version are refused
 Round = dict[str, float]
 
 
@@ -46,18 +53,17 @@ def main() -> None:
     market = Market(4 * options.subscriptions, 5_000)
     events = [msgspec.json.encode(one) for one in market.events()]
     with tempfile.TemporaryDirectory() as folder:
-        filled, schema = Path(folder) / "filled", Path(folder) / "schema.json"
-        filled.mkdir()
-        fill(str(filled / "store.db"), schema, market, options.subscriptions)
         trees = {"after": HERE.parent, "before": checked_out(options.before, Path(folder))}
         try:
-            for name in trees:
-                shutil.copytree(filled, Path(folder) / f"{name}.store")
+            for name, tree in trees.items():
+                place, schema = Path(folder) / f"{name}.db", Path(folder) / f"{name}.json"
+                run(tree, ["-c", FILL, str(place), str(schema), str(options.subscriptions)])
+                run(tree, ["-m", "tocsin.matching.warm"])
             rounds: dict[str, list[Round]] = {name: [] for name in trees}
             for number in range(options.rounds + 1):
                 for name, tree in trees.items():
-                    place = str(Path(folder) / f"{name}.store" / "store.db")
-                    found = one_round(tree, place, schema, events, options)
+                    place, schema = Path(folder) / f"{name}.db", Path(folder) / f"{name}.json"
+                    found = one_round(tree, str(place), schema, events, options)
                     print(f"{'warming' if number == 0 else number:>7} {name:7}", found, flush=True)
                     if number:
                         rounds[name].append(found)
@@ -71,19 +77,27 @@ def main() -> None:
 
 def one_round(tree: Path, place: str, schema: Path, events: list[bytes], options: argparse.Namespace) -> Round:
     """Return one round's figures of one tree."""
-    sources = os.pathsep.join(str(tree / part) for part in ("src", "lab/src", "examples/src"))
     found: Round = {}
     for what, command in COMMANDS.items():
         started = time.perf_counter()
-        subprocess.run(
-            [sys.executable, *command], check=True, capture_output=True, env={**os.environ, "PYTHONPATH": sources}
-        )
+        run(tree, command)
         found[what] = time.perf_counter() - started
     started = time.perf_counter()
-    with serving(place, schema, "inline", sources) as (url, _):
+    with serving(place, schema, "inline", sources_of(tree)) as (url, _):
         found["until it serves, s"] = time.perf_counter() - started
         uvloop.run(published(url, events, options, found))
     return {what: round(value, 3) for what, value in found.items()}
+
+
+def sources_of(tree: Path) -> str:
+    """Return the search path of a tree's packages."""
+    return os.pathsep.join(str(tree / part) for part in ("src", "lab/src", "examples/src"))
+
+
+def run(tree: Path, command: list[str]) -> None:
+    """Run Python with a tree's packages."""
+    environment = {**os.environ, "PYTHONPATH": sources_of(tree)}
+    subprocess.run([sys.executable, *command], check=True, capture_output=True, env=environment, cwd=tree)
 
 
 async def published(url: str, events: list[bytes], options: argparse.Namespace, found: Round) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tocsin.compile.table import Check, CheckKind, Column, ConjunctionTable, PredicateKind
-from tocsin.index.key_column import CodedBatch, MultipleCodes
+from tocsin.index.coded_batch import CodedBatch, MultipleCodes
 
 Codes = list[int] | None
 

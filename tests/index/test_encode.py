@@ -19,9 +19,10 @@ from tests.strategies.worlds import random_event, random_schema, random_subscrip
 from tocsin.compile import Column, ConjunctionTable, compile_table, normalise
 from tocsin.compile.table_builder import key_array
 from tocsin.errors import BadValue, TooLarge
+from tocsin.index.coded_batch import CodedBatch
 from tocsin.index.coder import Coder
 from tocsin.index.encode import EventColumns, EventObjects, EventSource, SegmentEncoder
-from tocsin.index.key_column import CodedBatch, KeyColumn
+from tocsin.index.key_column import KeyColumn
 from tocsin.language import bind
 from tocsin.schema import (
     BooleanDomain,

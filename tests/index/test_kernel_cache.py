@@ -140,6 +140,12 @@ def replaced(file: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new), encoding="utf-8")
 
 
+@pytest.mark.parametrize("module", ["probe", "join", "emit", "count"])
+def test_the_kernels_that_take_longest_to_compile_are_kept_when_the_language_or_the_schema_changes(module: str) -> None:
+    made_of = sources_of(f"tocsin.matching.columnar.{module}")
+    assert {name for name in made_of if name.startswith(("tocsin.language", "tocsin.schema"))} == set()
+
+
 def test_a_constant_of_another_module_that_changed_is_seen_by_a_kernel_that_was_kept(
     copied: Path, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from tocsin.language import bind, evaluate, from_bulk, from_json, parse, render,
 from tocsin.language.documents import from_document
 from tocsin.pipeline.admission import admit_batch
 from tocsin.pipeline.plan import Layout
-from tocsin.schema import Schema
+from tocsin.schema import Schema, loads
 from tocsin.schema.arrow import events_from_arrow
 
 RAW = [
@@ -168,3 +169,36 @@ def test_some_every_and_no_are_names_where_no_array_follows() -> None:
     schema = Schema.infer([{"no": 3, "some": "x", "every": 1}], mandatory=False)
     bound = bind("no in (3, 4) and (some = 'x' or every > no and (no > 2))", schema)
     assert evaluate(bound, schema.admit({"no": 3, "some": "x"}))
+
+
+def test_elements_without_a_type_are_read_as_what_is_asked() -> None:
+    document = {
+        "domains": {"object": {"kind": "object"}, "any": {"kind": "dynamic"}},
+        "attributes": {"items": "object", "items.qty": "any", "items.parts": "object", "items.parts.n": "any"},
+        "event_types": {
+            "order": dict.fromkeys(["items", "items.qty", "items.parts", "items.parts.n"], "optional multiple")
+        },
+    }
+    schema = loads(json.dumps(document), "json")
+    wanted = {
+        "some items (qty as number > 3)": {0, 2},
+        "some items (qty > 3)": {0, 2},
+        "every items (qty as text = '4')": {0},
+        "no items (qty as number > 3)": {1, 3},
+        "some items (qty as number > 1 and some parts (n as number > qty as number))": {3},
+    }
+    raws: list[dict[str, object]] = [
+        {"items": [{"qty": "4"}]},
+        {"items": [{"qty": 2}, {"parts": {"n": 3}}]},
+        {"items": [{"qty": "x"}, {"qty": [5, "4"]}]},
+        {"items": [{"qty": 2, "parts": [{"n": "3"}, {"n": 1}]}]},
+    ]
+    events = [schema.admit(raw) for raw in raws]
+    matcher = Matcher(schema)
+    for text in wanted:
+        matcher.subscribe(text, text)
+    for text, numbers in wanted.items():
+        assert {at for at, event in enumerate(events) if evaluate(bind(text, schema), event)} == numbers, text
+    singly = [set(matcher.match(event)) for event in events]
+    assert singly == [{text for text, numbers in wanted.items() if at in numbers} for at in range(len(events))]
+    assert [set(ids) for ids in matcher.match_batch(events)] == singly

@@ -20,7 +20,15 @@ from random import Random
 from typing import Any
 
 from tests.strategies.schemas import TEXTS
-from tests.strategies.worlds import random_event, random_literal, random_predicate, random_schema, raw_pool, raw_values
+from tests.strategies.worlds import (
+    LOOSE_TEXTS,
+    random_event,
+    random_literal,
+    random_predicate,
+    random_schema,
+    raw_pool,
+    raw_values,
+)
 from tocsin.errors import BindError, EventRejected, FormulaFailed, ParseError, TooLarge
 from tocsin.language import BoundSubscription, bind, render
 from tocsin.language.formula import Substitution
@@ -60,6 +68,7 @@ from tocsin.schema import (
     Value,
     ViewAttribute,
 )
+from tocsin.schema.readings import DOMAINS, DYNAMIC
 
 OFFERS = True  # whether the matcher matches offers
 
@@ -97,18 +106,6 @@ LOOSE_READINGS = (
     "any attribute",
     *(f"{name} as {kind}" for name in LOOSE for kind in ("number", "text", "time", "boolean")),
 )
-LOOSE_TEXTS = [
-    *TEXTS,
-    "0",
-    "1",
-    "2.5",
-    "-3",
-    "1e3",
-    "true",
-    "false",
-    "2026-11-15T10:00:00Z",
-    "2026-11-16T10:00:00+01:00",
-]
 
 
 def mixed_schema(random: Random) -> Schema:
@@ -131,13 +128,15 @@ def mixed_schema(random: Random) -> Schema:
 def with_arrays(random: Random, schema: Schema) -> Schema:
     """Return the schema with arrays of objects, one in the other."""
     inner = {f"{array}.{name}": domain for array, names in _ELEMENTS.items() for name, domain in names.items()}
+    if loose := random.random() < 0.3:
+        inner["items.loose"] = "dynamic"
     arrays = {**dict.fromkeys(_ELEMENTS, "object"), **inner}
     entries = tuple(TypeAttribute(name, mandatory=False, multiple=True) for name in arrays)
     types = {
         name: replace(each, attributes=(*each.attributes, *entries)) if random.random() < 0.7 else each
         for name, each in schema.event_types.items()
     }
-    domains = {**schema.domains, "object": ObjectDomain(name="object")}
+    domains = {**schema.domains, "object": ObjectDomain(name="object"), **({"dynamic": DYNAMIC} if loose else {})}
     return Schema(domains, {**schema.attributes, **arrays}, types)
 
 
@@ -295,6 +294,7 @@ class _Conditions:
     def _scope(self, array: str, given: tuple[str, ...], depth: int) -> Node:
         """Return a scope, in whose condition names are often those of elements, and written in either way."""
         below = [entry for entry in self.event if entry.name.startswith(f"{array}.")]
+        below = [each for entry in below for each in (_readings(entry) if entry.domain == DYNAMIC else [entry])]
         short = [_named(entry, entry.name.removeprefix(f"{array}.")) for entry in below]
         inner = _Conditions(self.random, [*short, *short, *below, *self.event[:3]], self.own[:2], within=array)
         parts = [inner.element_node(given, depth) for _ in range(self.random.choice([1, 1, 2, 2, 3]))]
@@ -527,6 +527,10 @@ class MixedWorld:
         if name not in sides.property_names:
             return name
         return next((f"{union.event}.{name}" for union in sides.unions), name)
+
+
+def _readings(entry: ViewAttribute) -> list[ViewAttribute]:
+    return [replace(entry, name=f"{entry.name} as {kind}", domain=domain) for kind, domain in DOMAINS.items()]
 
 
 def _named(entry: ViewAttribute, name: str) -> ViewAttribute:

@@ -93,12 +93,25 @@ REGEXES = [
     "[A-Z]",
 ]
 PATTERNS = ["%", "a%", "%a", "%i%", "_", "mini%", "%o_d%", "a\\%b", "a", "%e%e%", "M_ni%r", "%%", "x%y_"]
+LOOSE_TEXTS = [
+    *TEXTS,
+    "0",
+    "1",
+    "2.5",
+    "-3",
+    "1e3",
+    "true",
+    "false",
+    "2026-11-15T10:00:00Z",
+    "2026-11-16T10:00:00+01:00",
+]
 _BY_KIND: dict[str, list[Any]] = {
     "numeric": NUMBERS,
     "text": [*TEXTS, *MORE_TEXTS],
     "time": TIMES,
     "point": POINTS,
     "ip": ADDRESSES,
+    "dynamic": LOOSE_TEXTS,
 }
 
 

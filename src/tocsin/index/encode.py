@@ -18,9 +18,10 @@ import numpy.typing as npt
 
 from tocsin.compile.table import Column, Derivation
 from tocsin.errors import BadValue
+from tocsin.index.coded_batch import CodedBatch, MultipleCodes, RawColumns
 from tocsin.index.coder import Coder, Codes, TextCoder
 from tocsin.index.jit import kernel
-from tocsin.index.key_column import CodedBatch, KeyColumn, MultipleCodes, RawColumns, from_events, keys_of
+from tocsin.index.key_column import KeyColumn, from_events, keys_of
 from tocsin.index.layout import ABSENT_CODE
 from tocsin.index.patterns import PatternTexts, StackedPatterns
 from tocsin.index.raw_memory import addresses_of, code_by_tables

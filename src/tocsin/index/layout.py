@@ -24,6 +24,7 @@ Directory = npt.NDArray[np.int64]
 ALIGNMENT = 64
 # Decoding reads and writes whole vectors of 8 numbers, for a word of 64 rows.
 PADDING_ROWS = 64
+FOREVER = np.iinfo(np.int64).max  # of a seq or a time: what has no end
 SKETCH_ROWS = 64
 
 

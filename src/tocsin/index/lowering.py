@@ -29,7 +29,7 @@ from tocsin.index.layout import EQ, GE, GENERIC, LE, NE
 
 if TYPE_CHECKING:
     from tocsin.compile.table import ConjunctionTable
-    from tocsin.index.key_column import CodedBatch
+    from tocsin.index.coded_batch import CodedBatch
 
 
 # The kernels below take arrays only, named after what they hold; Numba, not mypy, checks their arithmetic.

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.index.coded_batch import CodesOfOne, MultipleCodes
 from tocsin.index.jit import helper, inlined, kernel
-from tocsin.index.key_column import CodesOfOne, MultipleCodes
 from tocsin.index.raw_memory import ascii_texts, byte_at, int32_at, word_at
 from tocsin.language.text_patterns import AS_IT_IS, FOLDED, Piece, like_of
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from tocsin.index.jit import kernel
 from tocsin.index.layout import (
     FALSE_ATOM,
+    FOREVER,
     SCALARS,
     Bytes,
     Directory,
@@ -42,9 +43,6 @@ if TYPE_CHECKING:
     from tocsin.compile.table import Check, Column
     from tocsin.index.explain import ConjunctionPlans
     from tocsin.schema import Domain, Value
-
-
-FOREVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,10 +33,11 @@ from tocsin.index.build import Lifetimes, build_segment
 from tocsin.index.coder import IdPlaces, first_repeated
 from tocsin.index.encode import EventSource, SegmentEncoder
 from tocsin.index.explain import table_of
+from tocsin.index.layout import FOREVER
 from tocsin.index.lowering import Statistics, code_counts, statistics_of_sample
 from tocsin.index.merge_tables import merge_tables
 from tocsin.index.plan import PlanCosts
-from tocsin.index.segment import FOREVER, Segment
+from tocsin.index.segment import Segment
 from tocsin.schema import Schema
 
 Int64s = npt.NDArray[np.int64]

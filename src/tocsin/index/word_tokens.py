@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.index.coded_batch import MultipleCodes
 from tocsin.index.coder import TextCoder, places_of_texts
 from tocsin.index.jit import helper, kernel
-from tocsin.index.key_column import MultipleCodes
 from tocsin.index.raw_memory import ascii_texts, byte_at, int32_at
 from tocsin.language.syntax import Words
 from tocsin.language.text_patterns import words

@@ -204,7 +204,8 @@ class _Binding:
         attribute = self._attribute(predicate.attribute, predicate.attribute_span or predicate.span)
         if attribute.domain.kind == "dynamic":
             return self._predicate(replace(predicate, attribute=f"{attribute.name} as {self._asked_as(predicate)}"))
-        check_offered(predicate, attribute)
+        if not self.scope.trusted:  # what was bound before may be written with a simpler operator now
+            check_offered(predicate, attribute)
         operand = canonical_operand(predicate, attribute)
         return replace(
             predicate, attribute=attribute.name, operand=operand, domain=attribute.domain, multiple=attribute.multiple

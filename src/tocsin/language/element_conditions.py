@@ -15,6 +15,7 @@ from tocsin.errors import FormulaFailed
 from tocsin.language.semantics import Row, Situation, holds, predicate_holds
 from tocsin.language.syntax import And, Node, Not, Op, Or, Predicate, Quantifier, ScopeCondition, names_of
 from tocsin.schema import NumericDomain, TextDomain
+from tocsin.schema.readings import read, reading_of
 
 ElementTest = Callable[[Situation], bool]  # raises FormulaFailed
 _RowTest = Callable[[Row], bool]  # the same
@@ -72,7 +73,9 @@ def _scope(scope: ScopeCondition, *, negated: bool) -> _RowTest:
     array, part = scope.array, _test(scope.part, negated=False)
     every = scope.quantifier is Quantifier.EVERY
     turned = (scope.quantifier is Quantifier.NO) != negated
-    outside = [name for name in dict.fromkeys(names_of(scope.part)) if not name.startswith(f"{array}.")]
+    mentioned = dict.fromkeys(names_of(scope.part))
+    outside = [name for name in mentioned if not name.startswith(f"{array}.")]
+    readings = [(name, *read_as) for name in mentioned if name not in outside and (read_as := reading_of(name))]
 
     def test(row: Row) -> bool:
         elements: Any = row.get(array)
@@ -81,8 +84,12 @@ def _scope(scope: ScopeCondition, *, negated: bool) -> _RowTest:
         given = {name: row[name] for name in outside if name in row} if outside else None
         failure: FormulaFailed | None = None
         for element in elements:
+            own = {**given, **element} if given else element
+            for name, base, kind in readings:
+                if base in element and (found := read(element[base], kind)) is not None:
+                    own = {**own, name: found}
             try:
-                if part({**given, **element} if given else element) != every:
+                if part(own) != every:
                     return every == turned  # every: one does not, else: one does
             except FormulaFailed as error:
                 failure = failure or error

@@ -102,7 +102,7 @@ from tocsin.schema import (
     Value,
 )
 from tocsin.schema.domain import LARGEST_INTEGER, is_reasonable
-from tocsin.schema.readings import joined_values
+from tocsin.schema.readings import ReadableValues, joined_values
 
 Row = Mapping[str, tuple[Value, ...]]  # name -> values; a name that is not there is absent
 Solutions = Callable[[OperatorCall], Sequence[Substitution]]  # raises FormulaFailed
@@ -217,7 +217,10 @@ class Situation:
         """Return the situation of one element of an array."""
         below = f"{array}."
         outside = {name: values for name, values in self.row.items() if not name.startswith(below)}
-        return replace(self, row={**outside, **element})
+        row = {**outside, **element}
+        if isinstance(self.row, ReadableValues):
+            row = ReadableValues(row, self.row.attributes, tuple(name for name in self.row.given if name in row))
+        return replace(self, row=row)
 
     def check(self, tree: Node | Expression) -> None:
         """Raise FormulaFailed where something that is mentioned could not be computed."""

@@ -38,9 +38,9 @@ from tocsin.language import BoundSubscription, Explanation, Subscription, explai
 from tocsin.language.documents import BadLine, read_lines
 from tocsin.language.formula import Operators
 from tocsin.language.offer import is_offer, needs_scan
+from tocsin.matching.columnar.emit import match_packed
 from tocsin.matching.columnar.matches import Matches, TierIds
 from tocsin.matching.columnar.near_misses import near_misses, predicate_text
-from tocsin.matching.columnar.raw_events import match_packed
 from tocsin.matching.columnar.segment_matcher import WorkCounters, visited_share
 from tocsin.matching.columnar.tier_reader import OUTPUT_IDS, TierReader, match_tiers
 from tocsin.matching.engine import Capabilities, Engine, Failure, Inquiry, Match, NaiveMatcher, SubscriptionId
@@ -59,8 +59,8 @@ from tocsin.schema.shown import Shown, ShownTable
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tocsin.index.coded_batch import CodedBatch
     from tocsin.index.explain import ConjunctionPlans
-    from tocsin.index.key_column import CodedBatch
     from tocsin.index.subscription_index import Tier
 
 log = logging.getLogger(__name__)

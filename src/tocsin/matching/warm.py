@@ -30,7 +30,7 @@ TEXTS = (
 
 
 def warm(*, everything: bool = True) -> None:
-    """Run each kernel on a small index; else only those by which a broker matches, in half the time."""
+    """Run each kernel on a small index; else only those by which a broker matches."""
     schema = _schema()
     matcher = Matcher(schema)
     for number in range(3_000):

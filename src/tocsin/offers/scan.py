@@ -31,7 +31,7 @@ from tocsin.compile.table_builder import compile_table
 from tocsin.errors import DuplicateName, UnknownOffer
 from tocsin.index.build import build_segment
 from tocsin.index.encode import EventObjects
-from tocsin.index.segment import FOREVER
+from tocsin.index.layout import FOREVER
 from tocsin.index.subscription_index import Tier
 from tocsin.language.bind import BoundSubscription
 from tocsin.language.formula import NO_OPERATORS, Operators

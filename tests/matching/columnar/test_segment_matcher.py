@@ -10,8 +10,8 @@ import pytest
 from tests.index.tables import NO_DOMAIN, Shape, check_holds, coded, matches_of, random_events, random_table
 from tocsin.compile.table import Column, ConjunctionTable, PredicateKind
 from tocsin.index.build import Lifetimes, build_segment
+from tocsin.index.coded_batch import CodedBatch
 from tocsin.index.explain import table_of
-from tocsin.index.key_column import CodedBatch
 from tocsin.index.layout import Section
 from tocsin.index.plan import PlanCosts
 from tocsin.matching.columnar.segment_matcher import SegmentMatcher

@@ -73,6 +73,6 @@ def test_an_offer_reaches_a_member_live_with_the_price_made_for_her(market_conte
     expect(other.locator("main .error")).to_be_visible()
     page.goto(mine)
     expect(page.locator(".feed").first).to_contain_text("900")
-    page.locator(".feed summary").first.click()
-    expect(page.locator(".feed").first).to_contain_text("a rule of the offer")
+    page.locator(".feed").get_by_role("link", name="why").first.click()
+    expect(page.get_by_role("main")).to_contain_text("a rule of the offer")
     assert errors == []

@@ -20,9 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.index.jit import helper, inlined, kernel, lean_kernel
-from tocsin.index.layout import TRUE_ATOM, Bytes, Directory, Section
+from tocsin.index.layout import FOREVER, TRUE_ATOM, Bytes, Directory, Section
 from tocsin.index.open_segment import Atoms, Int32s, Int64s, OpenSegment, open_segment
-from tocsin.index.segment import FOREVER
 from tocsin.matching.columnar.bits import (
     ALL,
     ONE,
@@ -44,10 +43,10 @@ from tocsin.matching.columnar.fill import Truth, clear_dense_truth, fill_dense_t
 from tocsin.matching.columnar.join import DIRECT_ROWS, VISITS, WORDS
 from tocsin.matching.columnar.probe import probe
 from tocsin.matching.columnar.ranged import EventScratch, append_ranged
-from tocsin.matching.columnar.workspace import DIRECT, SPARSE, Runs, open_workspace
+from tocsin.matching.columnar.workspace import DIRECT, SPARSE, Runs, matrix_of_one, open_workspace
 
 if TYPE_CHECKING:
-    from tocsin.index.key_column import CodedBatch
+    from tocsin.index.coded_batch import CodedBatch
     from tocsin.index.segment import Segment
     from tocsin.matching.columnar.segment_matcher import MatchChunk
 
@@ -294,6 +293,20 @@ def match_one(buffer: Bytes, directory: Directory, numbers: Numbers, matrix: Eve
     clear_dense_truth(truth, segment, matrix, 0)
     work.counters[VISITS] += n
     return p
+
+
+@lean_kernel
+def match_packed(
+    buffer: Bytes, directory: Directory, numbers: Int32s, packed: Int32s, of_slot: Int32s, of_simple: Int32s,
+    first_atom: Int32s, places: Int64s,
+) -> int:  # fmt: skip
+    """Lay out event 0, whose codes are packed[of_slot] and packed[of_simple], and match it: see match_one."""
+    matrix = matrix_of_one(places, len(of_slot), len(of_simple))
+    for slot in range(len(of_slot)):
+        matrix.slots[0, slot] = packed[of_slot[slot]]
+    for g in range(len(of_simple)):
+        matrix.simple[0, g] = first_atom[g] + packed[of_simple[g]]
+    return match_one(buffer, directory, numbers, matrix, places)
 
 
 # Finishing.

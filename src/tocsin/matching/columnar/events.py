@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.index.coded_batch import CodesOfOne
 from tocsin.index.jit import lean_kernel
-from tocsin.index.key_column import CodesOfOne
 from tocsin.index.layout import SCALARS, Bytes, Directory, Scalar, Section, int32_section
 from tocsin.index.raw_memory import int64_at
 from tocsin.index.rows import EVENT_BYTES
 from tocsin.matching.columnar.bits import EVENTS_TRANSPOSED, FILTERS_PAY, transpose_bytes
 
 if TYPE_CHECKING:
-    from tocsin.index.key_column import CodedBatch
+    from tocsin.index.coded_batch import CodedBatch
     from tocsin.index.segment import Segment
     from tocsin.matching.columnar.workspace import Workspace
 
@@ -50,7 +50,7 @@ class EventMatrix(NamedTuple):
 
 
 class RawTables(NamedTuple):
-    """What kernels read of RawColumns (index/key_column.py)."""
+    """What kernels read of RawColumns (index/coded_batch.py)."""
 
     table_of: Int64s
     addresses: Int64s

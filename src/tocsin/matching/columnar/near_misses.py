@@ -48,7 +48,7 @@ from tocsin.matching.columnar.ranged import column_of
 from tocsin.schema import BooleanDomain, EnumeratedDomain, HierarchicalDomain, IpDomain, TimeDomain
 
 if TYPE_CHECKING:
-    from tocsin.index.key_column import CodedBatch
+    from tocsin.index.coded_batch import CodedBatch
     from tocsin.index.segment import Segment
 
 

@@ -6,9 +6,6 @@ right (schema/event.py), and segments whose matches need finishing (emit.py), ar
 Used by tier_reader.py, one for each thread.
 """
 
-# Numba checks the arithmetic of kernels; to mypy, NumPy's scalars and Python's numbers do not mix.
-# mypy: disable-error-code="arg-type, assignment, operator, return-value, no-any-return, call-arg, unreachable, var-annotated, no-untyped-call, attr-defined, call-overload, misc"
-
 from __future__ import annotations
 
 from operator import getitem
@@ -18,14 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.index.jit import lean_kernel
-from tocsin.index.layout import ABSENT_CODE, Bytes, Directory
-from tocsin.matching.columnar.emit import match_one, needs_finishing
-from tocsin.matching.columnar.workspace import matrix_of_one
+from tocsin.index.layout import ABSENT_CODE
+from tocsin.matching.columnar.emit import match_packed, needs_finishing
 from tocsin.schema import EVENT_TYPE, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tocsin.index.coder import Coder
     from tocsin.index.encode import SegmentEncoder
@@ -78,6 +73,8 @@ class RawEvents:
         self._codes: dict[tuple[str, type, str], _Codes] = {}
         matcher.workspace.grow("one_slots", self._layout.slots)
         matcher.workspace.grow("one_simple", self._layout.simple)
+        matcher.workspace.grow("out", matcher.rows + 64)
+        self._last: tuple[tuple[Any, ...], EventShape | None] = ((), None)
         self._told = told
 
     def match(self, raw: dict[str, Any]) -> npt.NDArray[np.int32] | None:
@@ -85,20 +82,22 @@ class RawEvents:
         if self._layout.multiples or self._told is None:
             return None
         values = raw.values()
-        key = (raw.get(EVENT_TYPE), *raw, *map(type, values))
-        try:
-            shape = self._shapes[key]
-        except (KeyError, TypeError):  # new, or an event type that is no text
-            shape = self._learn(key, raw)
+        key = raw.get(EVENT_TYPE), tuple(raw), tuple(map(type, values))
+        if key == self._last[0]:  # events of a shape come together, and comparing it takes half of finding it
+            shape = self._last[1]
+        else:
+            try:
+                shape = self._shapes[key]
+            except (KeyError, TypeError):  # new, or an event type that is no text
+                shape = self._learn(key, raw)
+            self._last = key, shape
         if shape is None or needs_finishing(self._matcher.segment):
             return None
         try:
-            shape.struct.pack_into(shape.packed, 0, *map(getitem, shape.codes, values))
+            shape.struct.pack_into(shape.packed, 0, *map(getitem, shape.codes, values))  # type: ignore[arg-type] # an array is a buffer
         except _NotPlainError:
             return None
-        matcher, work = self._matcher, self._matcher.workspace
-        segment = matcher.segment
-        work.grow("out", matcher.rows + 64)
+        segment, work = self._matcher.segment, self._matcher.workspace
         while True:
             n = match_packed(
                 segment.buffer, segment.directory, self._told, shape.packed, shape.of_slot, shape.of_simple,
@@ -149,7 +148,7 @@ class RawEvents:
             Struct(f"{len(raw)}i"), packed,
         )  # fmt: skip
 
-    def _codes_of(self, name: str, kind: type, plain: Any, coders: dict[tuple[str, str], int]) -> _Codes:
+    def _codes_of(self, name: str, kind: type, plain: Any, coders: Mapping[Any, int]) -> _Codes:
         """Return the codes of an attribute's values of one type, shared by all shapes of an event type."""
         key = (name, kind, plain.types[0])
         if key not in self._codes:
@@ -157,17 +156,3 @@ class RawEvents:
             take = plain.takers.get(name) or (lambda value: value)  # the event type, which the shape is of
             self._codes[key] = _Codes(take, None if at is None else self._encoder.coders[at])
         return self._codes[key]
-
-
-@lean_kernel
-def match_packed(
-    buffer: Bytes, directory: Directory, numbers: Int32s, packed: Int32s, of_slot: Int32s, of_simple: Int32s,
-    first_atom: Int32s, places: npt.NDArray[np.int64],
-) -> int:  # fmt: skip
-    """Lay out event 0, whose codes are packed[of_slot] and packed[of_simple], and match it: see match_one."""
-    matrix = matrix_of_one(places, len(of_slot), len(of_simple))
-    for slot in range(len(of_slot)):
-        matrix.slots[0, slot] = packed[of_slot[slot]]
-    for g in range(len(of_simple)):
-        matrix.simple[0, g] = first_atom[g] + packed[of_simple[g]]
-    return match_one(buffer, directory, numbers, matrix, places)

@@ -27,7 +27,7 @@ from tocsin.matching.columnar.workspace import Workspace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tocsin.index.key_column import CodedBatch
+    from tocsin.index.coded_batch import CodedBatch
     from tocsin.index.segment import Segment
 
 DEFAULT_OUTPUT_NUMBERS = 1 << 24

@@ -27,7 +27,7 @@ from tocsin.matching.deciders import Candidates, Deciders
 from tocsin.schema import Schema
 
 if TYPE_CHECKING:
-    from tocsin.index.key_column import CodedBatch
+    from tocsin.index.coded_batch import CodedBatch
     from tocsin.matching.columnar.segment_matcher import MatchChunk
     from tocsin.matching.engine import Inquiry
     from tocsin.offers.scan import OfferScan
@@ -72,10 +72,10 @@ class TierReader:
 
     def match_raw(self, raw: dict[str, Any]) -> npt.NDArray[np.int32] | None:
         """Return what is told of the subscriptions that one raw event matches; None where it must go the long way."""
-        if not hasattr(self._own, "raw_events"):
-            matcher = self.matcher()
-            self._own.raw_events = RawEvents(self.schema, self.tier.encoder, matcher, self.ids_of_rows)
-        events: RawEvents = self._own.raw_events
+        events: RawEvents | None = getattr(self._own, "raw_events", None)
+        if events is None:
+            events = RawEvents(self.schema, self.tier.encoder, self.matcher(), self.ids_of_rows)
+            self._own.raw_events = events
         return events.match(raw)
 
     def match(
