@@ -5,6 +5,8 @@
         await broker.publish({"event_type": "car", "price": 900})
         async for notification in broker.listen("ada"):
             ...
+
+What has to be waited for is awaited; nothing else differs.
 """
 
 from __future__ import annotations
