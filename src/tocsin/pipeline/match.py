@@ -110,7 +110,7 @@ def prepare_match(
         event_id: The column that names the event; kept in the output.
         keep: Further columns to keep; "*" for all. Without `event_id` and `keep`, all are kept.
         seq, arrival: Columns (long; arrival in microseconds) that make matching as-of, where subscriptions have
-            lifetimes: those of a store.
+            lifetimes: those of a store. `now()` in a subscription is the arrival; without that column, the worker's clock.
         conjunction, reasons: Columns that say which alternative held, and the whole explanation as JSON. Pairs only.
         details: Columns `bindings` (the values of variables that satisfy the subscription, a JSON array of objects) and
             `computed` (what an offer computed for it, a JSON object); null where there are none. Pairs only.
