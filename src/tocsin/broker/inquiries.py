@@ -28,8 +28,9 @@ import math
 import random
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from sqlalchemy import Connection
@@ -42,9 +43,10 @@ from tocsin.documents.subscriptions import Estimate, FoundOffer, HeldOffer
 from tocsin.errors import EventRejected, TocsinError, UnknownNotification, UnknownOffer, UnknownSubscription, Violation
 from tocsin.language import BoundSubscription, Explanation, Subscription, bind, explain
 from tocsin.language.explain import plain_values
-from tocsin.language.formula import Operators
-from tocsin.language.offer import Offer
+from tocsin.language.formula import ConditionFormula, Operators, ValueFormula
+from tocsin.language.offer import ComputedAttribute, Offer
 from tocsin.language.semantics import Verdict
+from tocsin.language.syntax import Constant, Literal
 from tocsin.matching.engine import Inquiry
 from tocsin.matching.matcher import Matcher
 from tocsin.offers.programs import ProgramMemo, Programs
@@ -53,7 +55,6 @@ from tocsin.operators.operator import StoredCalls
 from tocsin.operators.problem import EventEvaluation
 from tocsin.operators.registry import Registry
 from tocsin.schema import Event, Schema, Value, arrived
-from tocsin.schema.readings import joined_values
 from tocsin.store import Store, accounts, events, notifications, schema_history, subscriptions
 from tocsin.store.events import DeadLetter, StoredEvent, StoredOffer, documents_between, read_dead_letters, read_events
 from tocsin.store.notifications import StoredMatches
@@ -178,17 +179,22 @@ def read_event(core: Core, raw: RawEvent) -> Event:
 
 
 def _as_told(core: Core, body: bytes, document: bytes | None, values: dict[str, Any]) -> tuple[Event, dict[str, Value]]:
-    """Return a stored event as a subscription was told it, with the values that were computed for it then; and these."""
+    """Return a stored event as a subscription was told it, with the values that were computed for it then; and these.
+
+    They are computed attributes still, as constants: operators see the event as it was published, without them.
+    """
     event = admit_stored(core.schema, body)
     computed = {name: core.schema.domain_of(name).admit(value) for name, value in values.items()}
-    whole = joined_values(event.values, {name: (value,) for name, value in computed.items()})
-    if document is None:
-        return Event(whole), computed
-    try:
-        offer = core.offers.admit_stored(document, core.schema)
-    except EventRejected:  # it calls a program that is gone
-        return Event(whole), computed
-    return Offer(whole, offer.rules), computed
+    constants = tuple(
+        ComputedAttribute(name, ValueFormula(Constant(cast("Literal", value), domain=domain), ()), domain)
+        for name, value in computed.items()
+        for domain in [core.schema.domain_of(name)]
+    )
+    rules: tuple[ConditionFormula, ...] = ()
+    if document is not None:
+        with suppress(EventRejected):  # it calls a program that is gone
+            rules = core.offers.admit_stored(document, core.schema).rules
+    return (Offer(event.values, rules, constants) if rules or constants else event), computed
 
 
 def _was_told(connection: Connection, owner: int | None, seq: int, one: StoredSubscription) -> bool:
