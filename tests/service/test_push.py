@@ -187,7 +187,7 @@ def test_websocket_with_a_session_is_for_our_own_pages(origin: str | None, good:
 
 def test_readers_are_told_once_of_a_lease_that_ends_soon(tmp_path: Path) -> None:
     with serving(tmp_path) as live, live.http("ada") as client:
-        id = client.post("/v1/subscriptions", json={"text": "car", "lease_seconds": 4}).json()["id"]
+        id = client.post("/v1/subscriptions", json={"text": "car", "lease_seconds": 8}).json()["id"]
         with client.stream("GET", STREAM, params={"start": "now"}) as response:
             (told,) = _events(response, 1)
         assert (told["subscription"], told["owner"], told["generation"], told["last"]) == (id, "ada", 1, None)

@@ -51,7 +51,7 @@ class BrokerSettings:
     default_lease_seconds: float = DAY
     shortest_lease_seconds: float = 1.0
     longest_lease_seconds: float = 366 * DAY
-    notice_seconds: float = 3 * DAY  # before a lease ends; at most a tenth of the lease
+    notice_seconds: float = 3 * DAY  # before a lease ends; at most a tenth of the lease, or four sweeps
     retention_seconds: float = 7 * DAY  # of events, notifications, dead letters and idempotency keys
     event_bytes: int = 256 << 10
     batch_events: int = 100_000  # in one publish

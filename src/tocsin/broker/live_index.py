@@ -203,12 +203,13 @@ class LiveLeases:
         found: list[int] = self.ids[(self._end_us <= now_us) & (self._deleted == NEVER)].tolist()
         return found
 
-    def ending(self, now_us: int, notice_us: int, owner: int | None = None) -> list[tuple[int, int]]:
+    def ending(self, now_us: int, notice_us: int, least_us: int, owner: int | None = None) -> list[tuple[int, int]]:
         """Return the live subscriptions whose lease ends within the notice, or the last tenth of it, and when it ends.
 
-        Of one owner, or of all.
+        That tenth is taken to be `least_us` at least, so that who looks every so often does not miss it. Of one owner, or of all.
         """
-        near = self._end_us - np.minimum(notice_us, (self._end_us - self._start_us) // 10) <= now_us
+        tenth = np.maximum((self._end_us - self._start_us) // 10, least_us)
+        near = self._end_us - np.minimum(notice_us, tenth) <= now_us
         chosen = near & (now_us < self._end_us) & (self._deleted == NEVER)
         if owner is not None:
             chosen &= self._owner == owner

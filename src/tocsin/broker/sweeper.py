@@ -143,7 +143,10 @@ class Sweeper:
     def _near(self, now_us: int, owner: int | None) -> list[tuple[int, int]]:
         core = self._core
         with core.lock:
-            return core.live.leases.ending(now_us, round(core.settings.notice_seconds * SECOND), owner)
+            notice_us, sweep_us = (
+                round(each * SECOND) for each in (core.settings.notice_seconds, core.settings.sweep_seconds)
+            )
+            return core.live.leases.ending(now_us, notice_us, 4 * sweep_us, owner)
 
     def retain(self) -> None:
         """Remove what is older than the retention."""
