@@ -55,7 +55,9 @@ def _row_holds(table: ConjunctionTable, row: int, coded: list[list[int] | None],
     match kind:
         case PredicateKind.CHECK:
             node = node_from_json(json.loads(table.checks[low].expression))
-            return holds(bind_condition(node, Scope(schema.view().attributes, trusted=True)).root, Situation(event.values))
+            return holds(
+                bind_condition(node, Scope(schema.view().attributes, trusted=True)).root, Situation(event.values)
+            )
         case PredicateKind.ABSENT:
             return codes is None
         case PredicateKind.PRESENT:
