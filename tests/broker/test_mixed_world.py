@@ -30,13 +30,13 @@ def test_the_broker_stores_what_the_definition_says_of_mixed_worlds(place: str, 
                     held[broker.subscribe(bound.subscription, owner="ada").id] = bound
                 except TooLarge:  # as conjunctions
                     continue
-            for _ in range(12):
+            for _ in range(24):
                 told |= _publish(broker, world, held)
             found = _notified(broker)
             assert found == told
             for seq, id in list(found)[:20]:
                 assert broker.explain(seq, id, owner="ada").matched
-    assert len(told) > 30
+    assert len(told) > 50
 
 
 def _publish(
