@@ -47,7 +47,7 @@ from tocsin.matching.engine import Capabilities, Engine, Failure, Inquiry, Match
 from tocsin.matching.frames import decoded, match_frame
 from tocsin.matching.offering import OfferMatches, match_offers
 from tocsin.matching.recall import recalled
-from tocsin.matching.young import Written, YoungMatcher, compiling_beside, kernels_kept
+from tocsin.matching.young import OwnWords, YoungMatcher, compiling_beside, kernels_kept
 from tocsin.offers.analysis import Analysis
 from tocsin.offers.programs import Programs
 from tocsin.operators.operator import StoredCalls
@@ -137,7 +137,7 @@ class Matcher(Engine, Shown):
         self._index = SubscriptionIndex(schema) if index is None else index
         self._growing = threading.RLock()
         self._young: YoungMatcher | None = None  # holds the subscriptions as long as the index is not needed
-        self._written = Written()
+        self._written = OwnWords()
         if index is None and not numbered and (compiling_beside.is_set() or not kernels_kept()):
             self._young = YoungMatcher(schema, self.operators, self.programs)
             self._young.work = self.work
@@ -201,7 +201,7 @@ class Matcher(Engine, Shown):
     @index.setter
     def index(self, index: SubscriptionIndex) -> None:
         with self._growing:
-            self._index, self._young, self._written = index, None, Written()
+            self._index, self._young, self._written = index, None, OwnWords()
 
     def _definition(self, events: int) -> YoungMatcher | None:
         """Return the engine that asks the definition where it is to answer for so many events; None: the index is."""
@@ -215,7 +215,7 @@ class Matcher(Engine, Shown):
     def set_schema(self, schema: Schema) -> None:
         """Go on with an extension of the schema; who added what it moves (schema/growth.py) adds it anew."""
         _ = self.index  # what is held is bound to the schema so far
-        self._written = Written()
+        self._written = OwnWords()
         self._follow(schema)
 
     def _follow(self, schema: Schema) -> None:

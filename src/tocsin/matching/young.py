@@ -7,7 +7,7 @@ into the index (matching/matcher.py), once and for good.
 A service compiles beside its answers (`compiling_beside` is set meanwhile): whoever moved to the index then would
 wait for the compiler, so the definition goes on for longer.
 
-Written: the first subscriptions in the words of their owners, so that they are explained the same by the definition and by
+OwnWords: the first subscriptions in the words of their owners, so that they are explained the same by the definition and by
 the index, which keeps nothing but rows of them.
 """
 
@@ -58,7 +58,7 @@ class YoungMatcher(NaiveMatcher):
         return copy
 
 
-class Written:
+class OwnWords:
     """Subscriptions as their owners wrote them, the first of a matcher."""
 
     def __init__(self) -> None:
