@@ -54,7 +54,7 @@ def _until_they_cross(bench: Bench, book: Notebook, sizes: list[int]) -> Iterato
 
 
 def _measure(bench: Bench, book: Notebook, workload: str, predicates: int, *, timed: bool = True) -> Iterator[Row]:
-    population = predicate_population(workload, predicates, 10 if predicates <= ALL_STAGES else 3)
+    population = predicate_population(workload, predicates, 3)
     names = [TABLE, LISTS] + (["sorted arrays", "hash"] if predicates <= ALL_STAGES else [])
     stages = {f"{name} {workload}": fill(STAGES[name], population) for name in names}
     if timed:
