@@ -133,7 +133,7 @@ class Structure:
 
 def run_structures(bench: Bench) -> Iterator[Row]:
     book = Notebook("topss-structures")
-    for count in bench.of([300], [1_000, 10_000, 50_000], [1_000, 10_000, 100_000, 500_000]):
+    for count in bench.of([300], [1_000, 5_000, 20_000], [1_000, 10_000, 100_000, 500_000]):
         prepared = w4(count, 1)
         structures = {name: Structure(prepared, kind) for name, kind in ASSOCIATIONS.items() if name != BYTE}
         loads = {name: _building(structure, BATCH) for name, structure in structures.items()}
@@ -168,7 +168,7 @@ STRUCTURES = (
     ),
     Statement(
         "Lists re-allocated in constant steps load in more than linear time", "table 2", "58 ms at 10,000, 97,746 ms at 1,000,000",
-        (Growth(LOADING, STEPPED, least=1.2, from_x=10_000),),
+        (Growth(LOADING, STEPPED, least=1.2, from_x=5_000),),
     ),
     Statement(
         "A dynamic re-allocation would minimise expensive steps", "section 3.3", "in words",
