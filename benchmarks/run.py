@@ -11,6 +11,7 @@ PARTS = (
     ["benchmarks.matrix"],
     ["benchmarks.churn"],
     ["benchmarks.cold_start"],
+    ["benchmarks.mapping"],
 )
 
 

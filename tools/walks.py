@@ -173,11 +173,12 @@ def dataframe(walk: Walk) -> None:
     from tocsin.spark import start_session
 
     spark = start_session("local[1]")
-    rows = [("Full", 800.0), ("Partial", 100.0)]
+    rows = [("Alpha", "Full", 800.0), ("Beta", "Basic", 100.0)]
     try:
         for step in range(2):
             walk.on = step == 1
-            events = spark.createDataFrame(rows, "cover string, price double").selectExpr("'insurance' event_type", "*")
+            events = spark.createDataFrame(rows, "name string, cover string, price double")
+            events = events.selectExpr("'insurance' event_type", "*")
             wanted = spark.createDataFrame([(1, "insurance where cover = 'Full'")], "id long, text string")
             prepared = prepare_match(events, wanted, schema=load_example("insurance"))
             batches = prepared.events.toArrow().to_batches()

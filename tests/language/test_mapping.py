@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from random import Random
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from tocsin.errors import BadDefinition, EventRejected
 from tocsin.language.mapping import MappingDocument, MappingRule, SiteMapping, load_mapping
+from tocsin.language.mapping_columns import translate_batch
 from tocsin.language.mapping_infer import coverage, infer_mapping
 from tocsin.language.units import conversion
 from tocsin.schema import (
@@ -195,7 +197,7 @@ def test_a_mapping_that_would_blow_up_is_refused() -> None:
         load_mapping("#" * (1 << 21))
 
 
-# --- whatever the mapping and the document ---------------------------------------------------------------------------------
+# --- columns equal the definition -------------------------------------------------------------------------------------
 
 _CELLS: dict[str, list[Any]] = {
     "text": [None, "", "NA", "rot", "blau", "Rot", "a, b,c", "AB-12 x", "7", " 8 ", "2.5", "true", "24.12.2026 18:00"],
@@ -242,18 +244,64 @@ def _random_mapping(random: Random) -> SiteMapping:
 
 
 @given(st.integers(0, 2**32))
-def test_what_is_translated_is_canonical_and_the_rest_is_refused(seed: int) -> None:
+def test_columns_equal_the_definition(seed: int) -> None:
     random = Random(seed)
     mapping = _random_mapping(random)
     kinds = {name: random.choice(list(_CELLS)) for name in "abcd"} | {"f1": random.choice(["int", "float", "text"])}
-    document = {name: random.choice(_CELLS[kind]) for name, kind in kinds.items()}
+    mixed = random.random() < 0.3  # documents of which no two are alike
+    documents = []
+    for _ in range(random.randint(0, 12)):
+        cells = {name: _CELLS[random.choice(list(_CELLS)) if mixed else kind] for name, kind in kinds.items()}
+        documents.append({name: random.choice(values) for name, values in cells.items() if random.random() < 0.9})
+        if mixed and random.random() < 0.2:
+            documents[-1]["a"] = random.choice([["rot", "7"], [], {"b": 1}, [{"b": 2}], 2**70, Decimal("1.50"), -0.0])
+    for document, event in zip(documents, translate_batch(mapping, documents), strict=True):
+        expected = _translated(mapping, document)
+        assert (str(event) if isinstance(event, EventRejected) else event) == expected
+        if isinstance(expected, dict):  # also the same when they are stored: 5, not 5.0
+            assert msgspec.json.encode(event, order="sorted") == msgspec.json.encode(expected, order="sorted")
+            for name, value in expected.items():
+                for each in value if isinstance(value, list | tuple) else [value]:
+                    assert SCHEMA.domain_of(name).admit(each) == each
+
+
+def _translated(mapping: SiteMapping, document: Any) -> dict[str, Any] | str:
     try:
-        event = mapping.translate(document)
-    except EventRejected:
-        return
-    for name, value in event.items():
-        for each in value if isinstance(value, list | tuple) else [value]:
-            assert SCHEMA.domain_of(name).admit(each) == each
+        return mapping.translate(document)
+    except EventRejected as error:
+        return str(error)
+
+
+def test_nested_and_repeated_fields_are_translated_in_columns_too() -> None:
+    documents = [DOCUMENT, {**DOCUMENT, "Farbe": "x"}, DOCUMENT, {**DOCUMENT, "masse": [{"Gewicht_lb": 1}]}, {}]
+    found = translate_batch(MAPPING, documents)
+    assert isinstance(found[1], EventRejected)
+    assert [str(each) if isinstance(each, EventRejected) else each for each in found] == [
+        _translated(MAPPING, document) for document in documents
+    ]
+
+
+def test_a_batch_may_hold_what_is_no_document() -> None:
+    found = translate_batch(MAPPING, [DOCUMENT, 7, None, [], DOCUMENT])
+    assert [isinstance(each, EventRejected) for each in found] == [False, True, True, True, False]
+
+
+def test_a_field_that_is_a_formulas_name_too_is_what_the_definition_says() -> None:
+    rules = (MappingRule("price", "a"), MappingRule("size", formula="price * 2"))
+    mapping = SiteMapping(MappingDocument("s", rules, event_type="thing", source={"price": "number"}), SCHEMA)
+    documents = [{"a": 1, "price": 5}, {"price": 5}, {"a": 2}, {}]
+    assert translate_batch(mapping, documents) == [mapping.translate(each) for each in documents]
+
+
+def test_too_many_values_are_refused_in_a_batch_too() -> None:
+    mapping = SiteMapping(MappingDocument("s", (MappingRule("tags", "a", split=","),), event_type="thing"), SCHEMA)
+    found = translate_batch(mapping, [{"a": "x," * 10_001}, {"a": "x,y"}, {"a": "x"}, {}])
+    assert "more than 10000 values" in str(found[0])
+    assert found[1:] == [
+        {"event_type": "thing", "tags": ["x", "y"]},
+        {"event_type": "thing", "tags": "x"},
+        {"event_type": "thing"},
+    ]
 
 
 # --- back -------------------------------------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ from tests.service.test_push import publish, subscribe
 from tocsin.documents.events import DeliveryRule
 from tocsin.operators.foreign import Breakers
 from tocsin.service import courier
-from tocsin.service.courier import first_try_us, retry_us
+from tocsin.service.courier import first_try_us, new_secret, retry_us
+from tocsin.store import accounts, webhooks
 
 
 class Receiver:
@@ -95,6 +96,24 @@ def test_webhook_is_signed_and_retried_with_the_same_id(tmp_path: Path) -> None:
         assert sum(one["attempts"] for one in deliveries(live, hook["id"])) == 5
         with live.http("ada") as client:
             assert "secret" not in client.get(f"/v1/webhooks/{hook['id']}").json()
+
+
+def test_accounts_without_a_webhook_wake_nobody_until_another_process_gives_them_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(courier, "_LONGEST_WAIT", 0.1)
+    with serving(tmp_path) as live, Receiver().listening() as receiver:
+        subscribe(live)
+        woken = live.service.courier
+        publish(live, range(1))
+        assert not woken.due.accounts
+        with live.broker.store.write() as turn:  # as another process does: nobody says so here
+            account = accounts.find_account(turn.connection, "ada")
+            assert account is not None
+            webhooks.add_webhook(turn, account, receiver.url, new_secret(), (0, 0))
+        wait_until(lambda: woken.due.accounts == {account}, "the webhook is seen")
+        publish(live, range(1, 3))
+        wait_until(lambda: [one["event"]["price"] for one in receiver.took] == [0, 1, 2], "deliveries")
 
 
 def test_receiver_that_is_gone_disables_its_webhook(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ import msgspec
 from tocsin.errors import EventRejected, Violation, shown
 from tocsin.language.formula import NO_OPERATORS, Operators
 from tocsin.language.mapping import SiteMapping
+from tocsin.language.mapping_columns import translate_batch
 from tocsin.language.offer import EXAMPLE, Offer, is_offer
 from tocsin.language.sides import lenient
 from tocsin.offers.analysis import Analysis
@@ -128,18 +129,40 @@ def admit_all(
     mapping: SiteMapping | None = None,
 ) -> list[Admitted | Rejected]:
     """Return what becomes of each raw event; offers are judged by `offers`. With a mapping, they are a site's documents."""
-    if mapping is not None and mapping.schema is not schema:
-        mapping = SiteMapping(mapping.document, schema)
-    return [_admit(raw, schema, most_bytes, offers, mapping) for raw in raws]
+    if mapping is None:
+        return [_admit(raw, raw, schema, most_bytes, offers) for raw in raws]
+    events = _translated(raws, mapping.over(schema), most_bytes)
+    return [_admit(raw, event, schema, most_bytes, offers) for raw, event in zip(raws, events, strict=True)]
+
+
+def _translated(
+    raws: Sequence[RawEvent], mapping: SiteMapping, most_bytes: int
+) -> list[Mapping[str, object] | EventRejected]:
+    """Return the event that each of a site's documents becomes, or why it is refused; all are translated at once."""
+    found: list[Any] = []
+    for raw in raws:
+        try:
+            found.append(_object(raw, most_bytes))
+        except EventRejected as error:
+            found.append(error)
+    readable = [at for at, each in enumerate(found) if not isinstance(each, EventRejected)]
+    for at, event in zip(readable, translate_batch(mapping, [found[at] for at in readable]), strict=True):
+        found[at] = event
+    return found
 
 
 def _admit(
-    raw: RawEvent, schema: Schema, most_bytes: int, offers: OfferAdmission | None, mapping: SiteMapping | None = None
+    raw: RawEvent,
+    given: RawEvent | EventRejected,
+    schema: Schema,
+    most_bytes: int,
+    offers: OfferAdmission | None,
 ) -> Admitted | Rejected:
+    """Return what becomes of a raw event; `given` is what it was translated into."""
     try:
-        document = _object(raw, most_bytes)
-        if mapping is not None:
-            document = mapping.translate(document)
+        if isinstance(given, EventRejected):
+            raise given
+        document = _object(given, most_bytes)
         event = admit_plain(schema, document)
         if event is not None and EVENT_TYPE in document:  # plain: its values are stored as they are written
             body = msgspec.json.encode(document)

@@ -140,13 +140,16 @@ def _match_batch(
     analysis: Analysis, matcher: Engine, batch: list[tuple[int, Any]], site: SiteMapping | None, *, json: bool
 ) -> tuple[int, int]:
     """Print the matches of each event of the batch; return how many events were bad, and how many pairs failed."""
+    from tocsin.language.mapping_columns import translate_batch
     from tocsin.language.offer import is_offer
 
     admitted: list[Event] = []
     rejected: dict[int, EventRejected] = {}
-    for number, given in batch:
+    given = [each for _, each in batch] if site is None else translate_batch(site, [each for _, each in batch])
+    for (number, _), raw in zip(batch, given, strict=True):
         try:
-            raw = given if site is None else site.translate(given)
+            if isinstance(raw, EventRejected):
+                raise raw
             admitted.append(analysis.analyse(raw) if is_offer(raw) else analysis.schema.admit(raw))
         except EventRejected as error:
             rejected[number] = error

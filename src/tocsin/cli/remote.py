@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -109,7 +110,8 @@ def publish(
             source = opened.enter_context(connectors.open_source(events))
             batches = connectors.bring(source, client, event_type=event_type, size=batch, until_idle=until_idle)
         elif mapping is not None:
-            batches = client.publish_many(_translated(client, mapping, events, bad), size=batch, atomic=atomic)
+            translated = _translated(client, mapping, events, bad, batch)
+            batches = client.publish_many(translated, size=batch, atomic=atomic)
         else:
             lines = (line.strip() for line in read_lines(events) if line.strip())
             batches = client.publish_many(lines, size=batch, atomic=atomic, receipts=not atomic)
@@ -141,20 +143,24 @@ def _reasons(batch: BatchReceipt, first: int) -> list[str]:
     ]
 
 
-def _translated(client: Client, path: Path, events: str, bad: list[str]) -> Iterator[bytes]:
+def _translated(client: Client, path: Path, events: str, bad: list[str], size: int) -> Iterator[bytes]:
     """Yield a site's documents as events of the service's schema, and add to `bad` what cannot be translated."""
     import msgspec
 
     from tocsin.cli.mapping import read_documents, read_mapping
     from tocsin.language.mapping import SiteMapping
+    from tocsin.language.mapping_columns import translate_batch
     from tocsin.schema.document import from_document
 
     site = SiteMapping(read_mapping(path), from_document(client.schema()))
-    for number, document in enumerate(read_documents(events), 1):
-        try:
-            yield msgspec.json.encode(site.translate(document))
-        except EventRejected as error:
-            bad.append(f"{events}, document {number}: {error}")
+    documents, number = read_documents(events), 0
+    while batch := list(islice(documents, size)):
+        for event in translate_batch(site, batch):
+            number += 1
+            if isinstance(event, EventRejected):
+                bad.append(f"{events}, document {number}: {event}")
+            else:
+                yield msgspec.json.encode(event)
 
 
 def listen(

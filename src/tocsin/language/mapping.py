@@ -34,8 +34,8 @@ groups (RE2), `formula` (over attributes that rules before it gave, and the fiel
 same), `array` (rules for each object of an array). A path such as "seller.name" leads through objects and arrays. What a
 document has beyond the rules is passed over, or refused with others = "refuse".
 
-Values that come out are canonical: what cannot be is refused, with the name of the original field. `back` undoes what can
-be undone.
+SiteMapping.translate is the definition; mapping_columns.py does the same for many documents at once. Values that come out are
+canonical: what cannot be is refused, with the name of the original field. `back` undoes what can be undone.
 """
 
 from __future__ import annotations
@@ -221,6 +221,7 @@ class CompiledRule:
         except LanguageError as error:
             raise BadDefinition(f"{at}: {error}") from None
         self.constant = self._constant() if rule.value is not UNSET else ()
+        self.remembered: dict[Any, Any] = {}  # what mapping_columns.py was given before
 
     def _check(self, rule: MappingRule) -> None:
         ways = {
@@ -483,6 +484,7 @@ class SiteMapping:
 
     def __init__(self, document: MappingDocument, schema: Schema) -> None:
         self.document, self.schema = document, schema
+        self._newer: SiteMapping | None = None
         self.missing = frozenset(document.missing)
         self.types = (document.event_type,) if isinstance(document.event_type, str) else document.event_type or ()
         for name in self.types:
@@ -500,6 +502,14 @@ class SiteMapping:
     def loads(cls, content: bytes | str, schema: Schema, format: Literal["toml", "json"] = "toml") -> SiteMapping:
         """Return the mapping of a text."""
         return cls(load_mapping(content, format), schema)
+
+    def over(self, schema: Schema) -> SiteMapping:
+        """Return the same mapping over a schema, compiled once as long as that stays; raises BadDefinition."""
+        if schema is self.schema or schema == self.schema:
+            return self
+        if self._newer is None or (self._newer.schema is not schema and self._newer.schema != schema):
+            self._newer = SiteMapping(self.document, schema)
+        return self._newer
 
     def _source_domain(self, name: str, domain: str) -> Domain:
         found = self.schema.domains.get(domain) or PLAIN_DOMAINS.get(domain)
@@ -572,7 +582,7 @@ class SiteMapping:
             wrong(error, f"the condition {rule.rule.when}")
             return
         if rule.inner:
-            elements = self._elements(rule, document, violations)
+            elements = self.elements(rule, document, violations)
             if elements:
                 found.setdefault(rule.targets[0], []).extend(elements)
             return
@@ -586,7 +596,7 @@ class SiteMapping:
         elif rule.rule.value is not UNSET:
             made = [rule.constant]
         else:
-            for raw in self._inputs(rule, document):
+            for raw in self.inputs(rule, document):
                 try:
                     made = [(*before, *more) for before, more in zip(made, rule.values(raw), strict=True)]
                 except BadValue as error:
@@ -596,7 +606,7 @@ class SiteMapping:
                 found.setdefault(name, []).extend(values)
                 row[name] = tuple(found[name])
 
-    def _inputs(self, rule: CompiledRule, document: Any) -> list[Any]:
+    def inputs(self, rule: CompiledRule, document: Any) -> list[Any]:
         """Return the raw values that a rule reads; those of several fields joined."""
         lists = [self.raws(document, path) for path in rule.rule.paths]
         if rule.rule.join is None:
@@ -604,7 +614,8 @@ class SiteMapping:
         parts = [text_of_value(raw) for raws in lists for raw in raws]
         return [rule.rule.join.join(parts)] if parts else []
 
-    def _elements(self, rule: CompiledRule, document: Any, violations: list[Violation]) -> list[dict[str, Any]]:
+    def elements(self, rule: CompiledRule, document: Any, violations: list[Violation]) -> list[dict[str, Any]]:
+        """Return what a rule makes of the objects of an array; adds what is wrong to `violations`."""
         elements = []
         for element in values_at(document, rule.rule.paths[0]):
             inside: dict[str, list[Any]] = {}

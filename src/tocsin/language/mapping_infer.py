@@ -23,6 +23,7 @@ from tocsin.language.mapping import (
     text_of_value,
     values_at,
 )
+from tocsin.language.mapping_columns import translate_batch
 from tocsin.language.units import UNIT_DIMENSIONS
 from tocsin.schema import EVENT_TYPE, Domain, EnumeratedDomain, HierarchicalDomain, Schema
 from tocsin.schema.growth import are_similar
@@ -70,10 +71,12 @@ class Coverage:
 def coverage(mapping: SiteMapping, samples: Sequence[Mapping[str, Any]]) -> Coverage:
     """Return what a mapping makes of samples."""
     found = Coverage(len(samples))
-    for sample in samples:
+    for sample, translated in zip(samples, translate_batch(mapping, samples), strict=True):
         found.lost.update(mapping.lost(sample))
         try:
-            event = mapping.schema.admit(mapping.translate(sample))
+            if isinstance(translated, EventRejected):
+                raise translated
+            event = mapping.schema.admit(translated)
         except EventRejected as error:
             found.refused.update(dict.fromkeys(map(str, error.violations), 1))
         else:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from tocsin.broker.admission import Admitted, OfferAdmission, PublishedOffer, Rejected, admit_all
 from tocsin.broker.core import BrokerSettings
@@ -185,7 +185,7 @@ def ingest(
     wait_for_schema_seconds: float = 0.0,
     settings: BrokerSettings | None = None,
     offers: OfferAdmission | None = None,
-    mapping: MappingDocument | None = None,
+    mapping: SiteMapping | None = None,
 ) -> Ingested:
     """Store events in the log, and what is no event in the dead letters; in one transaction.
 
@@ -198,13 +198,19 @@ def ingest(
     publisher = f"pipeline:{name}"
     distinct = {one.key: one for one in incoming}
     with store.write() as transaction:
-        schema = _schema(transaction)
+        schema = _schema(transaction.connection)
         known = _known_keys(transaction, publisher, list(distinct))
         new = [one for key, one in distinct.items() if key not in known]
         items = _judge(new, schema, most_bytes, offers, mapping)
         dead = _store(transaction, publisher, schema, new, items)
         reach("pipeline.before-sink-commit")
     return Ingested(len(new) - dead, dead, len(incoming) - len(new))
+
+
+def compile_mapping(store: Store, mapping: MappingDocument) -> SiteMapping:
+    """Return a mapping over the schema that a store has now; raises BadDefinition where it does not fit."""
+    with store.read() as connection:
+        return SiteMapping(mapping, _schema(connection))
 
 
 def occurrence_keys(places: Sequence[str], bodies: Sequence[str]) -> list[str]:
@@ -228,8 +234,8 @@ def _wait_for_schema(store: Store, incoming: Sequence[IncomingEvent], seconds: f
         time.sleep(_POLL_SECONDS)
 
 
-def _schema(transaction: Transaction) -> Schema:
-    newest = schema_history.newest(transaction.connection)
+def _schema(connection: Connection) -> Schema:
+    newest = schema_history.newest(connection)
     if newest is None:
         raise SchemaError("the store has no schema yet: tocsin pipeline run --schema FILE gives it one")
     return newest.schema
@@ -250,10 +256,9 @@ def _judge(
     schema: Schema,
     most_bytes: int,
     offers: OfferAdmission | None,
-    mapping: MappingDocument | None,
+    mapping: SiteMapping | None,
 ) -> list[Admitted | Rejected]:
-    compiled = None if mapping is None else SiteMapping(mapping, schema)
-    items = admit_all([one.body for one in new], schema, most_bytes, offers, compiled)
+    items = admit_all([one.body for one in new], schema, most_bytes, offers, mapping)
     for at, one in enumerate(new):
         if one.schema_version is not None and one.schema_version > schema.version:
             why = f"it was made for version {one.schema_version} of the schema; the store has {schema.version}"
@@ -319,6 +324,7 @@ def start_ingest_query(
 ) -> StreamingQuery:
     """Start storing what a source of ingest.py brings; offers among it may call operators, and programs of a file."""
     offers = OfferAdmission(ProgramsFile(programs), open_registry(operators))
+    compiled = None if mapping is None else compile_mapping(open_store(store), mapping)
 
     def store_events(rows: DataFrame, batch: int) -> None:
         reach("pipeline.after-offsets")
@@ -331,7 +337,7 @@ def start_ingest_query(
             events,
             wait_for_schema_seconds=wait_for_schema_seconds,
             offers=offers,
-            mapping=mapping,
+            mapping=compiled,
         )
         reach("pipeline.after-sink")
         meter.record(BatchReport(INGEST, batch, 0, 0, done.dead_letters, time.perf_counter() - started))

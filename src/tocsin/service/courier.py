@@ -156,19 +156,23 @@ class DueDeliveries:
     def __init__(self, broker: Broker, settings: ServiceSettings) -> None:
         self._broker, self._settings = broker, settings
         self._slots: dict[int, int] = {}  # subscription -> when its rate allows the next
+        self.accounts: frozenset[int] = frozenset()  # that had an active webhook when this looked last
 
     def make_out(self, chosen: Iterable[int] | None) -> int:
-        """Make out the new notifications of accounts (None: of all) to their webhooks; return how many."""
+        """Make out the new notifications of accounts (None: of all) to their webhooks; return how many.
+
+        Those of an account that has a webhook since the last look, perhaps by another process, are made out as well.
+        """
         wanted = None if chosen is None else set(chosen)
-        if wanted is not None and not wanted:
-            return 0
         with self._broker.store.read() as connection:
+            active = webhooks.active_webhooks(connection)
             found = [
                 (hook, owner.name)
-                for hook in webhooks.active_webhooks(connection)
-                if (wanted is None or hook.account in wanted)
+                for hook in active
+                if (wanted is None or hook.account in wanted or hook.account not in self.accounts)
                 and (owner := accounts.read_account_of(connection, hook.account)) is not None
             ]
+        self.accounts = frozenset(hook.account for hook in active)
         return sum(self._make_out_one(hook, name) for hook, name in found)
 
     def _make_out_one(self, hook: Webhook, owner: str) -> int:
@@ -393,11 +397,17 @@ class Courier:
         self._running = asyncio.create_task(self._run(), name="tocsin-courier")
 
     def wake(self, owners: Iterable[int] | None = None) -> None:
-        """Look again: there is something new for these accounts, or (None) something changed at all."""
+        """Look again: there is something new for these accounts, or (None) something changed at all.
+
+        Accounts without a webhook wake nobody; that one was given a webhook elsewhere is seen at the next look.
+        """
         if owners is None:
             self._new = None
         elif self._new is not None:
-            self._new.update(owners)
+            hooked = self.due.accounts.intersection(owners)
+            if not hooked:
+                return
+            self._new.update(hooked)
         self._woken.set()
 
     async def close(self) -> None:

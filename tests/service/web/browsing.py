@@ -44,6 +44,12 @@ def log_in(page: Page, name: str, password: str = PASSWORD) -> None:
     page.get_by_role("button", name="Log in").click()
 
 
+def forget(page: Page) -> None:
+    """Forget the session. The page is left first: a live one asks on, is told that nobody is there, and goes to log in."""
+    page.goto("about:blank")
+    page.context.clear_cookies()
+
+
 def subscribe(page: Page, text: str) -> str:
     """Subscribe by the text; return the address of the subscription's page."""
     page.goto(f"/subscribe?text={text}")

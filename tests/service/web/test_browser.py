@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, expect
 
-from tests.service.web.browsing import ADMIN_TOKEN, IN_BROWSER, fill_item, log_in, register, subscribe, watched
+from tests.service.web.browsing import ADMIN_TOKEN, IN_BROWSER, fill_item, forget, log_in, register, subscribe, watched
 
 pytestmark = IN_BROWSER
 AXE = Path(__file__).parent / "axe.min.js"
@@ -131,7 +131,7 @@ def test_pages_fit_a_phone_and_are_accessible(chromium: Browser, address: str, s
         if path == ADMIN_PAGES[0]:
             log_in(page, "admin", ADMIN_TOKEN)
         if path == GUEST_PAGES[0]:
-            context.clear_cookies()
+            forget(page)
         page.goto(path)
         if not page.evaluate("document.documentElement.scrollWidth <= window.innerWidth + 1"):
             wide = page.evaluate(

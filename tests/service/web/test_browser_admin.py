@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import BrowserContext, expect
 
-from tests.service.web.browsing import ADMIN_TOKEN, IN_BROWSER, log_in, register, watched
+from tests.service.web.browsing import ADMIN_TOKEN, IN_BROWSER, forget, log_in, register, watched
 
 pytestmark = IN_BROWSER
 
@@ -49,13 +49,13 @@ def test_an_admin_extends_the_schema_by_the_four_rules(context: BrowserContext) 
 def test_an_admin_disables_enables_and_promotes_accounts(context: BrowserContext) -> None:
     page, errors = watched(context)
     register(page, "rowdy")
-    context.clear_cookies()
+    forget(page)
     log_in(page, "admin", ADMIN_TOKEN)
     page.goto("/accounts")
     row = page.locator("tr", has_text="rowdy")
     row.get_by_role("button", name="Disable").click()
     expect(row).to_contain_text("disabled")
-    context.clear_cookies()
+    forget(page)
     log_in(page, "rowdy")
     expect(page.get_by_role("alert")).to_be_visible()
     log_in(page, "admin", ADMIN_TOKEN)
@@ -63,7 +63,7 @@ def test_an_admin_disables_enables_and_promotes_accounts(context: BrowserContext
     row.get_by_role("button", name="Enable").click()
     row.get_by_role("button", name="Make an admin").click()
     expect(row).to_contain_text("admin")
-    context.clear_cookies()
+    forget(page)
     log_in(page, "rowdy")
     page.goto("/accounts")
     expect(page.get_by_role("heading", level=1)).to_have_text("Accounts")

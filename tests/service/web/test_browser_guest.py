@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import BrowserContext, expect
 
-from tests.service.web.browsing import IN_BROWSER, PASSWORD, fill_item, log_in, register, watched
+from tests.service.web.browsing import IN_BROWSER, PASSWORD, fill_item, forget, log_in, register, watched
 
 pytestmark = IN_BROWSER
 
@@ -53,7 +53,7 @@ def test_what_needs_an_account_leads_to_the_login_and_back(context: BrowserConte
 def test_wrong_names_and_passwords_are_told_at_the_field(context: BrowserContext) -> None:
     page, errors = watched(context)
     register(page, "taken")
-    context.clear_cookies()
+    forget(page)
     for name, password, again, message in (
         ("taken", PASSWORD, PASSWORD, "taken"),
         ("not a name", PASSWORD, PASSWORD, "letters, digits"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 from playwright.sync_api import BrowserContext, expect
 
-from tests.service.web.browsing import IN_BROWSER, PASSWORD, fill_item, log_in, register, subscribe, watched
+from tests.service.web.browsing import IN_BROWSER, PASSWORD, fill_item, forget, log_in, register, subscribe, watched
 
 pytestmark = IN_BROWSER
 
@@ -107,7 +107,7 @@ def test_what_belongs_to_others_is_not_there(context: BrowserContext) -> None:
     page, _ = watched(context)
     register(page, "owner")
     theirs = subscribe(page, "item where price < 3")
-    context.clear_cookies()
+    forget(page)
     register(page, "stranger")
     for path, status in ((theirs, 404), ("/accounts", 403), ("/schema/extend", 403), ("/subscriptions/999999", 404)):
         answer = page.goto(path)
