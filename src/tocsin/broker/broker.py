@@ -630,6 +630,11 @@ class Broker:
         """Match the oldest events that wait for the pipeline; return how many there were."""
         return publishing.match_some(self._core)
 
+    @property
+    def needs_kernels(self) -> bool:
+        """Whether an event that is published now is matched by compiled kernels; else the definition answers for few."""
+        return self._core.matches_inline and self._core.live.matcher.needs_kernels
+
     def index_stats(self) -> dict[str, Any]:
         """Return figures of the index."""
         with self._core.lock:
