@@ -58,6 +58,7 @@ class BrokerSettings:
     expression_bytes: int = 64 << 10
     subscriptions_per_owner: int = 1_000_000
     subscription_bytes_per_owner: int = 4 << 30  # by store/subscriptions.py
+    sites_per_owner: int = 100
     waiting_requests: int = 20_000  # in the queue of the group commit; beyond it, Overloaded
     page: int = 1000  # notifications in one page at most
     sweep_seconds: float = 0.5
