@@ -1,9 +1,9 @@
 """Tests: one folder for each layer of src/tocsin, and project/ for the project itself.
 
-A matcher is to be tested, and not the definition that answers for it as long as kernels are not compiled (matching/matcher.py):
+A matcher is to be tested, and not the definition that answers for it as long as kernels are not compiled (matching/young.py):
 whoever imports this, all tests and the fuzz, has the index answer from the first subscription on.
 """
 
-from tocsin.matching import matcher
+from tocsin.matching import young
 
-matcher.MOST_YOUNG = 0
+young.MOST_YOUNG = 0

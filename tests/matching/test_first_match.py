@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import threading
 
 import pytest
 
@@ -11,7 +13,11 @@ from tocsin.errors import BindError, DuplicateSubscription, UnknownSubscription
 from tocsin.index.subscription_index import Lifetime
 from tocsin.language import bind
 from tocsin.matching import matcher as module
-from tocsin.matching.engine import Match
+from tocsin.matching import young as bounds
+from tocsin.matching.engine import Inquiry, Match
+from tocsin.operators.operator import operator
+from tocsin.operators.registry import Registry
+from tocsin.schema import Event
 
 EVENT = {"brand": "mini", "price": 1100}
 
@@ -19,8 +25,8 @@ EVENT = {"brand": "mini", "price": 1100}
 @pytest.fixture
 def young(monkeypatch: pytest.MonkeyPatch) -> Matcher:
     """A matcher of an install whose kernels were never compiled, with two subscriptions."""
-    monkeypatch.setattr(module, "_kernels_kept", lambda: False)
-    monkeypatch.setattr(module, "MOST_YOUNG", 1_000)
+    monkeypatch.setattr(module, "kernels_kept", lambda: False)
+    monkeypatch.setattr(bounds, "MOST_YOUNG", 1_000)
     matcher = Matcher()
     matcher.subscribe("ann", "price < 1300 and brand in ('mini', 'cooper')")
     matcher.subscribe("bob", "price < 1000")
@@ -41,7 +47,10 @@ def test_the_first_matches_need_no_kernels(young: Matcher) -> None:
     assert not young.explain("bob", EVENT).matched
     assert len(young) == 2
     assert young.work.events == 7
+    assert young.stats().subscriptions == 2
+    assert "2 subscriptions" in young._repr_html_()
     assert not has_index(young)
+    assert not young.needs_kernels
 
 
 def test_a_type_that_is_named_later_needs_none_either(young: Matcher) -> None:
@@ -76,7 +85,7 @@ def test_the_index_answers_the_same_once_there_is_much_to_decide(
 ) -> None:
     events = [{"brand": brand, "price": price} for brand in ("mini", "audi") for price in (500, 1200, 1400)]
     before = young.match_batch(events)
-    monkeypatch.setattr(module, "MOST_DECIDED", 12)
+    monkeypatch.setattr(bounds, "MOST_DECIDED", 12)
     with caplog.at_level(logging.WARNING):
         assert [sorted(found) for found in young.match_batch(events)] == [sorted(found) for found in before]
     assert [record.getMessage() for record in caplog.records] == [module._COMPILING]
@@ -84,6 +93,84 @@ def test_the_index_answers_the_same_once_there_is_much_to_decide(
     assert len(young) == 2
     young.subscribe("cid", "car where price > 1000")
     assert sorted(young.match({**EVENT, "event_type": "car"})) == ["ann", "cid"]
+
+
+def test_the_definition_goes_on_while_kernels_are_compiled_beside_it(
+    young: Matcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "MOST_DECIDED", 4)
+    monkeypatch.setattr(bounds, "MOST_AT_ONCE", 8)
+    monkeypatch.setattr(bounds, "compiling_beside", beside := threading.Event())
+    beside.set()
+    assert young.match_batch([EVENT] * 4) == young.match_batch([EVENT] * 4) == [["ann"]] * 4
+    assert not young.needs_kernels
+    beside.clear()
+    assert young.match(EVENT) == ["ann"]
+    assert young.needs_kernels
+    assert young.match(EVENT) == ["ann"]
+
+
+def test_a_request_that_would_take_longer_than_compiling_waits_for_it(
+    young: Matcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "MOST_AT_ONCE", 6)
+    monkeypatch.setattr(bounds, "compiling_beside", beside := threading.Event())
+    beside.set()
+    assert young.match_batch([EVENT] * 4) == [["ann"]] * 4
+    assert young.needs_kernels
+
+
+def test_operators_are_asked_by_the_index_which_asks_each_once_for_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Event] = []
+
+    @operator
+    def odd(event: Event) -> bool:
+        asked.append(event)
+        return event.values["price"][0] % 2 == 1
+
+    monkeypatch.setattr(module, "kernels_kept", lambda: False)
+    monkeypatch.setattr(bounds, "MOST_YOUNG", 1_000)
+    schema = Schema.infer([EVENT])
+    matcher = Matcher(schema, operators=Registry([odd]))
+    matcher.subscribe(1, "price < 1300")
+    assert not matcher.takes_long
+    positions, ids = matcher.find_all([schema.admit(EVENT)], Inquiry())
+    assert (positions.tolist(), ids.tolist()) == ([0], [1])
+    assert not matcher.needs_kernels
+    for number in (2, 3):
+        matcher.subscribe(number, "odd()")
+    assert matcher.takes_long
+    _, ids = matcher.find_all([schema.admit({"price": 7})], Inquiry())
+    assert (sorted(ids.tolist()), len(asked)) == ([1, 2, 3], 1)
+    assert matcher.needs_kernels
+
+
+WRITTEN = "brand in ('mini', 'cooper') and price < 1000 and not (title contains 'rusty')"
+
+
+@pytest.mark.parametrize("by_lines", [False, True])
+def test_an_explanation_says_the_same_by_the_definition_and_by_the_index(
+    monkeypatch: pytest.MonkeyPatch, by_lines: bool
+) -> None:
+    monkeypatch.setattr(bounds, "MOST_YOUNG", 1_000)
+    event = {**EVENT, "title": "old mini"}
+    told = []
+    for kept in (False, True):
+        monkeypatch.setattr(module, "kernels_kept", lambda kept=kept: kept)
+        matcher = Matcher(Schema.infer([event]))
+        if by_lines:
+            assert matcher.load([json.dumps({"id": "ann", "text": WRITTEN})]) == []
+        else:
+            matcher.subscribe("ann", WRITTEN)
+        assert matcher.needs_kernels == kept
+        told.append(str(matcher.explain("ann", event)))
+        _ = matcher.index
+        told.append(str(matcher.explain("ann", event)))
+        matcher.unsubscribe("ann")
+        with pytest.raises(UnknownSubscription):
+            matcher.explain("ann", event)
+    assert len(set(told)) == 1, told
+    assert "brand in ('mini', 'cooper')" in told[0]
 
 
 def test_few_lines_need_no_kernels_and_what_is_wrong_with_lines_is_told_as_always(young: Matcher) -> None:
@@ -98,22 +185,22 @@ def test_few_lines_need_no_kernels_and_what_is_wrong_with_lines_is_told_as_alway
 
 
 def test_many_subscriptions_go_to_the_index_at_once(young: Matcher, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_YOUNG", 2)
+    monkeypatch.setattr(bounds, "MOST_YOUNG", 2)
     young.subscribe("cid", "price > 1000")
     assert has_index(young)
     assert sorted(young.match(EVENT)) == ["ann", "cid"]
 
 
 def test_tests_ask_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_kernels_kept", lambda: False)
+    monkeypatch.setattr(module, "kernels_kept", lambda: False)
     matcher = Matcher()
     matcher.subscribe("ann", "price < 1300")
     assert has_index(matcher)
 
 
 def test_lifetimes_and_events_as_of_a_moment_are_the_indexs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_kernels_kept", lambda: False)
-    monkeypatch.setattr(module, "MOST_YOUNG", 1_000)
+    monkeypatch.setattr(module, "kernels_kept", lambda: False)
+    monkeypatch.setattr(bounds, "MOST_YOUNG", 1_000)
     schema = Schema.infer([EVENT])
     timed, plain = Matcher(schema), Matcher(schema)
     timed.add(1, bind("price < 1300", schema), Lifetime(created=5))

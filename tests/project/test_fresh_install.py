@@ -206,8 +206,8 @@ def test_the_service_starts_says_when_it_is_ready_and_takes_the_first_event(serv
         token = process.stdout.readline().split()[-1]
         url = process.stdout.readline().split()[-1]
         with httpx.Client(base_url=url, headers={"authorization": f"Bearer {token}"}, timeout=120) as client:
-            wait_until(lambda: client.get("/readyz").status_code == 200, "the kernels are compiled", 600)
-            assert client.get("/readyz").json()["kernels"] == "ready"
+            wait_until(lambda: client.get("/readyz").status_code == 200, "the definition answers", 120)
+            assert client.get("/readyz").json()["kernels"] == "compiling"
             made = client.post("/v1/subscriptions", json={"text": "question where title contains 'clock'"})
             assert made.status_code == 201, made.text
             event = {
@@ -221,6 +221,10 @@ def test_the_service_starts_says_when_it_is_ready_and_takes_the_first_event(serv
             assert published.status_code == 201, published.text
             (found,) = client.get("/v1/notifications", params={"start": "oldest"}).json()["items"]
             assert found["event"]["title"] == "a clock"
+            assert client.get("/readyz").json()["matching_by"] == "definition"
+            wait_until(lambda: client.get("/readyz").json()["kernels"] == "ready", "the kernels are compiled", 600)
+            assert client.get("/readyz").status_code == 200
+            assert client.post("/v1/events", json=event).status_code == 201
         process.terminate()
         assert process.wait(60) in (0, -signal.SIGTERM)  # uvicorn passes the signal on once it has stopped
         reading.join()

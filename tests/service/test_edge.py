@@ -193,8 +193,13 @@ def test_not_ready_while_nothing_can_be_written(tmp_path: Path, monkeypatch: pyt
     play(tmp_path, scenario)
 
 
-def test_not_ready_until_the_kernels_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("few", [0, 2])
+def test_not_ready_until_the_kernels_are_there_unless_the_definition_answers_for_few_subscriptions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
     compiled, broken = threading.Event(), threading.Event()
+    monkeypatch.setattr("tocsin.matching.young.MOST_YOUNG", few)
+    monkeypatch.setattr("tocsin.matching.matcher.kernels_kept", lambda: False)
 
     def compile_all(*, everything: bool) -> None:
         assert not everything
@@ -213,6 +218,13 @@ def test_not_ready_until_the_kernels_are_there(tmp_path: Path, monkeypatch: pyte
 
         world.app.state.kernels = KernelsWarmed()
         world.app.state.kernels.start()
+        for _ in range(few):
+            assert await becomes("compiling") == 200
+            made = await world.subscribe("ada")
+            assert (await world.publish(50))["seq"] in {one["seq"] for one in await world.notifications("ada")}
+            assert (await world.client("ada").get(f"/v1/subscriptions/{made['id']}")).status_code == 200
+            assert (await world.client().get("/metrics")).status_code == 200
+        await world.subscribe("bob")  # one more than the definition answers for: the next event would wait
         assert await becomes("compiling") == 503
         assert (await world.client().get("/healthz")).status_code == 200
         compiled.set()
@@ -222,7 +234,7 @@ def test_not_ready_until_the_kernels_are_there(tmp_path: Path, monkeypatch: pyte
         world.app.state.kernels.start()
         assert await becomes("failed") == 503
 
-    play(tmp_path, scenario)
+    play(tmp_path, scenario, engine="columnar")
 
 
 def test_store_and_backup_are_readable_by_their_owner_only(tmp_path: Path) -> None:

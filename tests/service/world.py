@@ -90,7 +90,7 @@ async def running(
         }
     )
     broker = Broker.open(
-        place, schema=schema, engine="definition", settings=broker_settings, operators=operators, programs=programs,
+        place, schema=schema, engine=given.engine, settings=broker_settings, operators=operators, programs=programs,
         machine=machine,
     )  # fmt: skip
     app = create_app(given, broker=broker)

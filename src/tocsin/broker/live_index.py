@@ -3,7 +3,8 @@
 A matcher (`LiveMatcher`), which knows nothing of seq and leases; the leases; and the seq up to which both follow the store.
 The snapshot rule is applied here.
 
-LiveMatcher: the one matcher of a broker, with its index on disk beside the store.
+LiveMatcher: the one matcher of a broker, with its index on disk beside the store. Where kernels are not compiled yet, the
+definition answers for the first subscriptions (matching/young.py); then there is no index to save or merge.
 
 Changes are seen by the next match; merging goes on beside it. `save` writes the segments and the leases as of one seq
 (live_folder.py).
@@ -40,6 +41,7 @@ import numpy.typing as npt
 from tocsin.broker.expressions import Prepared, bind_stored, bulk_line
 from tocsin.errors import FileError, LanguageError, StoreDamaged, UnknownSubscription
 from tocsin.index.subscription_index import SubscriptionIndex
+from tocsin.matching import young
 from tocsin.matching.engine import Inquiry, NaiveMatcher
 from tocsin.matching.matcher import Matcher
 from tocsin.offers.programs import ProgramMemo, Programs
@@ -314,6 +316,11 @@ class LiveMatcher:
         return Matcher(schema, index, operators=self.operators, programs=self.programs)
 
     @property
+    def needs_kernels(self) -> bool:
+        """Whether a match takes kernels; else the definition answers."""
+        return isinstance(self._matcher, Matcher) and self._matcher.needs_kernels
+
+    @property
     def takes_long(self) -> bool:
         """Whether `prefetch` has something to do."""
         return self._matcher is not None and self._matcher.takes_long
@@ -329,7 +336,7 @@ class LiveMatcher:
     def add(self, subscriptions: Sequence[tuple[int, Prepared]]) -> None:
         """Hold subscriptions; the next `find` sees them."""
         plain = [(id, prepared.tree) for id, prepared in subscriptions if prepared.plain]
-        many = len(plain) >= _FEW and isinstance(self.matcher, Matcher)
+        many = len(plain) >= self._few and isinstance(self.matcher, Matcher)
         if many:
             self._load(plain)
         for id, prepared in subscriptions:
@@ -339,8 +346,9 @@ class LiveMatcher:
     def load(self, stored: Iterable[tuple[int, bytes]], schema: Schema) -> None:
         """Hold many stored subscriptions (id, JSON tree)."""
         remaining = iter(stored)
-        first = list(itertools.islice(remaining, _FEW))
-        if len(first) == _FEW and isinstance(self.matcher, Matcher):
+        few = self._few
+        first = list(itertools.islice(remaining, few))
+        if len(first) == few and isinstance(self.matcher, Matcher):
             self._load(itertools.chain(first, remaining))
             return
         for id, tree in itertools.chain(first, remaining):
@@ -349,6 +357,11 @@ class LiveMatcher:
             except LanguageError as error:
                 raise StoreDamaged(f"the stored subscription {id} does not fit the schema: {error}") from None
             self.matcher.add(id, bound)
+
+    @property
+    def _few(self) -> int:
+        """How many subscriptions at once become a tier of their own; the definition takes them one by one."""
+        return _FEW if self.needs_kernels else young.MOST_YOUNG + 1
 
     def _load(self, stored: Iterable[tuple[int, bytes]]) -> None:
         """Hold subscriptions as a segment of their own, by the bulk path."""
@@ -381,6 +394,9 @@ class LiveMatcher:
         if before is None:
             self._matcher = self._made(schema)
             return Moved()
+        if isinstance(before, Matcher) and not before.needs_kernels:
+            self._matcher = self._made(schema)
+            return None
         changed = moved(before.schema, schema)
         before.set_schema(schema)
         return None if isinstance(before, NaiveMatcher) else changed  # the one keeps them as they were bound
@@ -435,21 +451,21 @@ class LiveMatcher:
 
     def merge(self) -> None:
         """Merge all segments into one, however long that takes."""
-        if isinstance(self._matcher, Matcher):
+        if isinstance(self._matcher, Matcher) and self.needs_kernels:
             self._wait()
             self._matcher.index.merge(everything=True)
 
     def save(self, seq: int, leases: LiveLeases) -> None:
         """Write to disk what it holds, following the store up to `seq`; nothing, where it keeps nothing on disk."""
-        if self._folder is None or not isinstance(self._matcher, Matcher):
-            return
+        if self._folder is None or not isinstance(self._matcher, Matcher) or not self.needs_kernels:
+            return  # few subscriptions are read from the store as fast
         try:
             self._folder.save_as_of(self._matcher.index, seq, leases)
         except (OSError, FileError) as error:  # only a copy: the store has it all, and a start takes longer
             log.warning("the index was not saved: %s", error)
 
     def _wait(self) -> None:
-        if isinstance(self._matcher, Matcher):
+        if isinstance(self._matcher, Matcher) and self.needs_kernels:
             self._matcher.index.wait_for_merging()
 
     def close(self) -> None:

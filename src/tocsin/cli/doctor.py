@@ -105,7 +105,9 @@ def _kernels() -> Iterator[Diagnosis]:
     folder, files = kernel_folder(), kept_files()
     if folder is None or files is None:
         remedy = "set NUMBA_CACHE_DIR to a folder that can be written to"
-        yield Diagnosis("kernels", "bad", "there is no place to keep them: each process compiles for a minute", remedy)
+        yield Diagnosis(
+            "kernels", "bad", "there is no place to keep them: each process compiles for a minute or two", remedy
+        )
         return
     remedy = "" if files else "compile them now: tocsin warm"
     yield Diagnosis("kernels", "good" if files else "missing", f"{len(files)} compiled, kept in {folder}", remedy)

@@ -11,7 +11,7 @@ Numba takes a kernel from its cache as long as the file of the kernel is the sam
 are compiled into it may lie in others. So what the cache is good for is told by all of them (kernel_cache.py). Where it
 is, is said by kernel_cache.py.
 
-The first use after an install compiles for half a minute: CompilingShown says so, on a terminal and in a notebook.
+The first use after an install compiles for a minute or two: CompilingShown says so, on a terminal and in a notebook.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class CompilingShown(event.Listener):
         super().__init__()
         self._stream = stream
         self._kernels = 0
+        self.done = 0  # kernels that were compiled
         self._depth = 0  # what a kernel calls is compiled within it
         self._seconds = 0.0
         self._started = 0.0
@@ -64,9 +65,7 @@ class CompilingShown(event.Listener):
             stream.write(f"\r\x1b[Ktocsin: compiling kernels, once: {self._kernels} ({name}), {self._seconds:.0f} s")
             stream.flush()
         elif self._kernels == 1:
-            line = (
-                "compiling kernels, once after an install; this takes about half a minute (tocsin warm does it ahead)"
-            )
+            line = "compiling kernels, once after an install; this takes a minute or two (tocsin warm does it ahead)"
             if "ipykernel" in sys.modules:
                 stream.write(f"tocsin: {line}\n")
             else:
@@ -76,6 +75,7 @@ class CompilingShown(event.Listener):
         self._depth -= 1
         if self._depth or not _is_kernel(event.data["dispatcher"]):
             return
+        self.done += 1
         self._seconds += time.perf_counter() - self._started
         stream = self._stream or sys.stderr
         if stream.isatty():
@@ -87,7 +87,13 @@ def _is_kernel(dispatcher: Any) -> bool:
     return getattr(dispatcher, "tocsin_kernel", False) is True
 
 
-event.register("numba:compile", CompilingShown())  # type: ignore[no-untyped-call]
+_SHOWN = CompilingShown()
+event.register("numba:compile", _SHOWN)  # type: ignore[no-untyped-call]
+
+
+def kernels_compiled() -> int:
+    """Return how many kernels this process has compiled."""
+    return _SHOWN.done
 
 
 def kept_files() -> list[Path] | None:

@@ -5,8 +5,8 @@ always: candidates by the index, then deciders. Events are coded once per tier (
 kernels (columnar/); what their rows leave open is decided by deciders.py, cheapest first. The answer is that of
 language/semantics.py. docs/engine.md explains how.
 
-The kernels are compiled once after an install, for a minute. Until then the definition itself answers for few subscriptions
-and few events, so that a first look takes no longer than any other: `index` is empty before it is asked for.
+The kernels are compiled once after an install, for a minute or two. Until then the definition itself answers for few
+subscriptions and few events (young.py): `index` is empty before it is asked for.
 
     matcher = Matcher(schema)    # without one, attributes have the types of what they are compared with
     matcher.subscribe("ann", "car where price < 0.8 * estimate and brand in ('mini', 'cooper')")
@@ -38,15 +38,16 @@ from tocsin.language import BoundSubscription, Explanation, Subscription, explai
 from tocsin.language.documents import BadLine, read_lines
 from tocsin.language.formula import Operators
 from tocsin.language.offer import is_offer, needs_scan
-from tocsin.matching.columnar.emit import match_packed
+from tocsin.matching import young
 from tocsin.matching.columnar.matches import Matches, TierIds
 from tocsin.matching.columnar.near_misses import near_misses, predicate_text
 from tocsin.matching.columnar.segment_matcher import WorkCounters, visited_share
 from tocsin.matching.columnar.tier_reader import OUTPUT_IDS, TierReader, match_tiers
-from tocsin.matching.engine import Capabilities, Engine, Failure, Inquiry, Match, NaiveMatcher, SubscriptionId
+from tocsin.matching.engine import Capabilities, Engine, Failure, Inquiry, Match, SubscriptionId
 from tocsin.matching.frames import decoded, match_frame
 from tocsin.matching.offering import OfferMatches, match_offers
 from tocsin.matching.recall import recalled
+from tocsin.matching.young import OwnWords, YoungMatcher, compiling_beside, kernels_kept
 from tocsin.offers.analysis import Analysis
 from tocsin.offers.programs import Programs
 from tocsin.operators.operator import StoredCalls
@@ -68,9 +69,7 @@ Int64s = npt.NDArray[np.int64]
 _NOTHING = np.zeros(0, np.int64)
 WORK = tuple(field.name for field in fields(WorkCounters))
 SAMPLE = 1_024  # events that the planner is shown
-_COMPILING = "compiling kernels, once after an install, which takes about a minute; tocsin warm does it ahead"
-MOST_YOUNG = 1_000  # subscriptions that the definition answers for, where there are no kernels yet
-MOST_DECIDED = 20_000  # pairs that it decides: half a second's worth
+_COMPILING = "compiling kernels, once after an install, which takes a minute or two; tocsin warm does it ahead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +136,10 @@ class Matcher(Engine, Shown):
         self.programs = Programs() if programs is None else programs
         self._index = SubscriptionIndex(schema) if index is None else index
         self._growing = threading.RLock()
-        self._young: NaiveMatcher | None = None  # holds the subscriptions as long as the index is not needed
-        if index is None and not numbered and not _kernels_kept():
-            self._young = NaiveMatcher(schema, self.operators, self.programs)
+        self._young: YoungMatcher | None = None  # holds the subscriptions as long as the index is not needed
+        self._written = OwnWords()
+        if index is None and not numbered and (compiling_beside.is_set() or not kernels_kept()):
+            self._young = YoungMatcher(schema, self.operators, self.programs)
             self._young.work = self.work
         self.asked = OperatorQuestions(schema, self.operators, schedule)
         self._analysis = Analysis(schema, self.programs, self.operators)
@@ -165,10 +165,12 @@ class Matcher(Engine, Shown):
     def add(self, id: SubscriptionId, subscription: BoundSubscription, lifetime: Lifetime = ALWAYS) -> None:
         form = normalise(subscription)
         with self._growing:
-            if self._young is None or lifetime is not ALWAYS or len(self._young) >= MOST_YOUNG:
+            if self._young is None or lifetime is not ALWAYS or not self._young.takes():
                 self.index.add(id, form, lifetime)
             else:
                 self._young.add(id, subscription)
+            if lifetime is ALWAYS:
+                self._written.add(id, subscription)
 
     def remove(self, id: SubscriptionId, seq: int = 0) -> None:
         with self._growing:
@@ -176,15 +178,20 @@ class Matcher(Engine, Shown):
                 self.index.remove(id, seq)
             else:
                 self._young.remove(id)
+            self._written.remove(id)
+
+    @property
+    def needs_kernels(self) -> bool:
+        """Whether the index answers; else the definition does, and nobody waits for a compiler."""
+        return self._young is None
 
     @property
     def index(self) -> SubscriptionIndex:
         """The index of all subscriptions: from now on it answers, and no longer the definition."""
         with self._growing:
             if self._young is not None:
-                if len(self._young) and not (
-                    sys.stderr.isatty() or "ipykernel" in sys.modules
-                ):  # there index/jit.py shows it
+                shown = sys.stderr.isatty() or "ipykernel" in sys.modules  # by index/jit.py
+                if len(self._young) and not shown and not kernels_kept():
                     log.warning(_COMPILING)
                 for id, subscription in self._young.held():
                     self._index.add(id, normalise(subscription))
@@ -194,14 +201,12 @@ class Matcher(Engine, Shown):
     @index.setter
     def index(self, index: SubscriptionIndex) -> None:
         with self._growing:
-            self._index, self._young = index, None
+            self._index, self._young, self._written = index, None, OwnWords()
 
-    def _definition(self, events: int) -> NaiveMatcher | None:
+    def _definition(self, events: int) -> YoungMatcher | None:
         """Return the engine that asks the definition where it is to answer for so many events; None: the index is."""
         young = self._young
-        if young is None or self.work.subscriptions_checked + events * len(young) > MOST_DECIDED:
-            return None
-        return young
+        return young if young is not None and young.answers(events) else None
 
     def unsubscribe(self, id: SubscriptionId) -> None:
         """Let go of a subscription; raises UnknownSubscription."""
@@ -210,6 +215,7 @@ class Matcher(Engine, Shown):
     def set_schema(self, schema: Schema) -> None:
         """Go on with an extension of the schema; who added what it moves (schema/growth.py) adds it anew."""
         _ = self.index  # what is held is bound to the schema so far
+        self._written = OwnWords()
         self._follow(schema)
 
     def _follow(self, schema: Schema) -> None:
@@ -221,32 +227,38 @@ class Matcher(Engine, Shown):
 
     def load(self, lines: Iterable[bytes | str], *, operators: Operators | None = None) -> list[BadLine]:
         """Hold the subscriptions of these lines by the bulk path; return the bad lines."""
-        if self._young is not None and operators is None:
-            rest = iter(lines)
-            few = list(islice(rest, MOST_YOUNG + 1))
-            if (bad := self._load_few(few)) is not None:
-                return bad
-            lines = chain(few, rest)
-        loaded = load_bulk(lines, self.schema, operators or self.operators)
+        rest = iter(lines)
+        few = [] if operators is not None else list(islice(rest, young.MOST_YOUNG + 1))
+        if few and (bad := self._load_few(few)) is not None:
+            return bad
+        loaded = load_bulk(chain(few, rest), self.schema, operators or self.operators)
         self.load_table(loaded.table)
+        if 0 < len(few) <= young.MOST_YOUNG:
+            self._write_down(read_lines(few, self.schema, self.operators))
         return loaded.errors
 
     def _load_few(self, lines: Sequence[bytes | str]) -> list[BadLine] | None:
         """Hold the subscriptions of these lines without the index; return the bad lines, or None: they are for the bulk path."""
         with self._growing:
-            if self._young is None or len(self._young) + len(lines) > MOST_YOUNG:
+            if self._young is None or not self._young.takes(len(lines)):
                 return None
             read = list(read_lines(lines, self.schema, self.operators))
             good = [one for one in read if not isinstance(one, BadLine)]
             try:
-                young = self._young.snapshot()
+                grown = self._young.snapshot()
                 for id, subscription in good:
                     normalise(subscription)
-                    young.add(id, subscription)
+                    grown.add(id, subscription)
             except (TooLarge, DuplicateSubscription):
                 return None
-            young.work, self._young = self.work, young
+            grown.work, self._young = self.work, grown
+            self._write_down(good)
             return [one for one in read if isinstance(one, BadLine)]
+
+    def _write_down(self, read: Iterable[tuple[SubscriptionId, BoundSubscription] | BadLine]) -> None:
+        for one in read:
+            if not isinstance(one, BadLine):
+                self._written.add(*one)
 
     def load_table(self, table: ConjunctionTable, lifetimes: Lifetimes | None = None) -> None:
         """Hold the subscriptions of a compiled table."""
@@ -259,7 +271,9 @@ class Matcher(Engine, Shown):
         )  # fmt: skip
 
     def stats(self) -> IndexStats:
-        """Return figures of the index."""
+        """Return figures of the index, which is empty as long as the definition answers."""
+        if self._young is not None:
+            return IndexStats(len(self._young), (), 0, 0)
         return self.index.stats()
 
     def __len__(self) -> int:
@@ -295,6 +309,8 @@ class Matcher(Engine, Shown):
     @property
     def takes_long(self) -> bool:
         """Whether there is something to prefetch: operators that subscriptions call, or programs that offers do."""
+        if self._young is not None:
+            return self._young.asks_operators or self.programs.take_long
         readers = self._current().readers
         return any(reader.deciders.asks for reader in readers) or self.programs.take_long
 
@@ -406,6 +422,9 @@ class Matcher(Engine, Shown):
 
         The times of arrival (microseconds) are what `now()` is; who says none has the clock's.
         """
+        # What operators and programs said is kept by the index's deciders only, which call each of them once.
+        if not self.takes_long and (definition := self._definition(len(events))) is not None:
+            return definition.find_all(events, inquiry, arrival)
         source = source_of(events)
         if arrival is not None and self._current().asks_arrival:
             source = source.arrived(arrival)
@@ -559,8 +578,11 @@ class Matcher(Engine, Shown):
 
     def explain(self, id: SubscriptionId, event: RawEvent, *, arrival: int | None = None) -> Explanation:
         """Return why an event, or offer, and a held subscription match, or do not; raises UnknownSubscription."""
-        if (definition := self._definition(1)) is not None:
-            return explain(definition.subscription(id), self.admit(event), self.operators)
+        written = self._written.get(id)
+        if written is None and self._young is not None:
+            written = self._young.subscription(id)
+        if written is not None:
+            return explain(written, arrived(self.admit(event), arrival), self.operators)
         for tier in reversed(self.index.tiers()):
             number = tier.number_of(id)
             if number is not None:
@@ -620,14 +642,6 @@ class Matcher(Engine, Shown):
         asks_arrival = any(reader.deciders.asks_arrival for reader in readers)
         self._read = read = TiersRead(tiers, readers, held, asks_arrival)
         return read
-
-
-def _kernels_kept() -> bool:
-    """Return whether the kernels of a match need not be compiled: by the last of them, of this process or of the cache."""
-    if not hasattr(match_packed, "signatures"):  # where NUMBA_DISABLE_JIT
-        return True
-    file = getattr(match_packed._cache, "_cache_file", None)  # type: ignore[attr-defined]
-    return bool(match_packed.signatures) or (file is not None and bool(file._load_index()))
 
 
 def _of(values: Int64s | None, chosen: Sequence[int]) -> Int64s | None:

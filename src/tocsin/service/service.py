@@ -2,8 +2,9 @@
 
 Handlers get it from the request (`service_of`). It opens the broker, wires push to it, and knows in what order to stop.
 
-Readiness: the store has taken a write a moment ago, and the kernels are compiled. A disk that is full, or read-only, can
-still be read; kernels that are not in the cache take a minute, and whoever publishes meanwhile waits for them.
+Readiness: the store has taken a write a moment ago, and nobody who publishes would wait for a compiler. A disk that is full, or
+read-only, can still be read. Kernels that are not in the cache take a minute or two; meanwhile the definition answers for
+few subscriptions (matching/young.py), and where there are more the service is not ready.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import structlog
 
 from tocsin.broker import Broker, BrokerSettings
 from tocsin.errors import TocsinError
+from tocsin.index.jit import kernels_compiled
+from tocsin.matching.young import compiling_beside
 from tocsin.schema import Schema
 from tocsin.service.courier import Courier
 from tocsin.service.drafts import Backfills, Samples
@@ -30,6 +33,7 @@ from tocsin.service.streams import Hub
 from tocsin.store import Store, accounts
 from tocsin.store.store import SECOND
 
+_TOLD_SECONDS = 15.0
 _GOOD_SECONDS = 2.0  # whoever asks more often is told what was found: everybody may ask, and a write costs an fsync
 
 log = structlog.get_logger("tocsin.service")
@@ -63,13 +67,21 @@ class Readiness:
 
 
 class KernelsWarmed:
-    """Compiles the kernels, or loads them from the cache, beside the start of the service."""
+    """Compiles the kernels, or loads them from the cache, beside the service, which answers by the definition meanwhile."""
 
     def __init__(self) -> None:
         self.state: Literal["compiling", "ready", "failed"] = "compiling"
+        self._ended = threading.Event()
 
     def start(self) -> None:
+        compiling_beside.set()
         threading.Thread(target=self._warm, name="tocsin-warm", daemon=True).start()
+        threading.Thread(target=self._tell, name="tocsin-warm-told", daemon=True).start()
+
+    @property
+    def compiled(self) -> int:
+        """How many kernels this process has compiled so far; those of the cache are not among them."""
+        return kernels_compiled()
 
     def _warm(self) -> None:
         from tocsin.matching.warm import warm
@@ -77,12 +89,19 @@ class KernelsWarmed:
         started = time.monotonic()
         try:
             warm(everything=False)
+            self.state = "ready"
+            log.info("kernels are ready", compiled=self.compiled, seconds=round(time.monotonic() - started, 1))
         except Exception:  # whatever a compiler raises: the service stays up to say so
             log.exception("the kernels cannot be compiled")
             self.state = "failed"
-            return
-        self.state = "ready"
-        log.info("kernels are ready", seconds=round(time.monotonic() - started, 1))
+        finally:
+            compiling_beside.clear()
+            self._ended.set()
+
+    def _tell(self) -> None:
+        """Say now and then how far it is."""
+        while not self._ended.wait(_TOLD_SECONDS):
+            log.info("compiling kernels, once after an install: a minute or two", compiled=self.compiled)
 
 
 # The service.
@@ -172,6 +191,7 @@ def open_broker(settings: ServiceSettings) -> Broker:
         schema=load_schema(settings.schema) if is_new else None,
         settings=BrokerSettings(
             subscriptions_per_owner=settings.subscriptions_per_account,
+            processor_seconds_per_owner=settings.processor_seconds_per_account,
             subscription_bytes_per_owner=settings.subscription_bytes_per_account,
             reveal_subscribers=settings.reveal_subscribers,
             reveal_rules=settings.reveal_rules,

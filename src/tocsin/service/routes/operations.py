@@ -56,8 +56,11 @@ async def ready(request: Request) -> Response:
         checks["store"], good = "failed", False
     kernels = getattr(request.app.state, "kernels", None)  # of `tocsin serve`, where this process matches
     if kernels is not None:
-        checks["kernels"] = kernels.state
-        good = good and kernels.state == "ready"
+        checks |= {"kernels": kernels.state, "kernels_compiled": kernels.compiled}
+        # Ready: whoever publishes now waits for no compiler. Few subscriptions are answered for by the definition meanwhile.
+        answered = kernels.state == "compiling" and not service.broker.needs_kernels
+        checks["matching_by"] = "definition" if not service.broker.needs_kernels else "index"
+        good = good and (kernels.state == "ready" or answered)
     if watch is not None:
         checks["pipeline"] = {"up": watch.is_up, "starts": watch.starts, **watch.figures()}
         good = good and watch.is_up
