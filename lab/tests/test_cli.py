@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 from tests.matching.test_every_engine import auction
 from tocsin.cli.app import app
 from tocsin.schema import files
-from tocsin_lab.experiments import Scale, experiments
+from tocsin_lab.experiments import experiments
+from tocsin_lab.rounds import Bench, Scale
 from tocsin_lab.run import run
 
 runner = CliRunner()
@@ -57,7 +58,7 @@ def test_bad_subscriptions_are_told_and_give_exit_code_1(folder: Path) -> None:
 def test_list_and_report(tmp_path: Path) -> None:
     listed = runner.invoke(app, ["lab", "list"])
     assert all(name in listed.stdout for name in experiments())
-    run("thesis-subscriptions", Scale.TINY, tmp_path / "results", lambda _: None)
+    run("thesis-subscriptions", Bench(Scale.TINY), tmp_path / "results", lambda _: None)
     arguments = ["lab", "report", "--results", str(tmp_path / "results"), "--output", str(tmp_path / "out")]
     assert runner.invoke(app, arguments).exit_code == 0
     assert (tmp_path / "out" / "report.html").exists()

@@ -382,6 +382,14 @@ class QuotaExceeded(LimitExceeded):
     """A bound on what one owner or publisher may have or send."""
 
 
+class Slowed(QuotaExceeded):
+    """An account costs more processor time than it may, and may add nothing until that has run off."""
+
+    def __init__(self, message: str, retry_after_seconds: float) -> None:
+        self.retry_after_seconds = retry_after_seconds
+        super().__init__(message)
+
+
 class Overloaded(LimitExceeded):
     """Too much is waiting for the store; nothing of the request was done."""
 

@@ -9,8 +9,11 @@ import pyarrow as pa
 import pytest
 
 import tocsin
-from tocsin.index.patterns import PatternCoder, PatternTexts, StackedPatterns
+from tocsin.index.patterns import ANCHOR, PatternCoder, PatternTexts, StackedPatterns
 from tocsin.language.text_patterns import (
+    LARGEST_PROGRAM,
+    LONGEST_PATTERN,
+    LONGEST_PIECE,
     canonical_like,
     escaped,
     is_like,
@@ -18,6 +21,7 @@ from tocsin.language.text_patterns import (
     matches,
     needed_text,
     predicate_of_key,
+    regex_of,
     wrong_like,
     wrong_regex,
 )
@@ -63,25 +67,59 @@ def test_nulls_have_no_patterns_and_slices_are_read_where_they_lie() -> None:
     assert np.diff(found.offset).tolist() == [2, 0, 0, 1]
 
 
-@pytest.mark.parametrize(
-    ("pattern", "text"),
-    [
-        ("%" + "a" * 3_000 + "b%", "a" * 250_000),
-        ("%" + "a" * 30 + "_" * 32 + "b%", "a" * 250_000),
-        ("%" + "%".join(["ab"] * 600) + "%c", "ab" * 125_000),
-        ("%" + "a_" * 31 + "b", "é" * 125_000),
-    ],
-)
+WORST_LIKES = [
+    ("%" + "a" * 3_000 + "b%", "a" * 250_000),
+    ("%" + "a" * 30 + "_" * 32 + "b%", "a" * 250_000),
+    ("%" + "%".join(["ab"] * 600) + "%c", "ab" * 125_000),
+    ("%" + "a_" * 31 + "b", "é" * 125_000),
+    ("%" + "a_" * 31 + "b%", "a" * 250_000),
+    ("%" + "_" * 63 + "b%", "a" * 250_000),
+    ("_" * 64 + "%" + "a" * 16 + "b%" + "a" * 15 + "b", "a" * 249_984 + "a" * 15 + "b"),
+]
+
+
+@pytest.mark.parametrize(("pattern", "text"), WORST_LIKES)
 def test_the_worst_like_patterns_are_decided(pattern: str, text: str) -> None:
     assert wrong_like(pattern) is None
     coder = PatternCoder([f"c{canonical_like(pattern)}"])
     assert bool(_of_one(coder, (text,))) == is_like(text, pattern)
 
 
+@pytest.mark.parametrize(("pattern", "text"), WORST_LIKES)
+def test_the_work_of_the_worst_like_patterns_is_bounded_by_the_text(pattern: str, text: str) -> None:
+    coder = PatternCoder([f"c{canonical_like(pattern)}"])
+    stacked = StackedPatterns([(0, "a", coder)])
+    size, pieces = len(text.encode()), LONGEST_PATTERN * 4
+    stacked.coded_one({"a": (text,)})
+    places, compared, verified = stacked.work.tolist()
+    assert places <= size
+    assert compared <= ANCHOR * size
+    assert verified <= LONGEST_PIECE * 4 * size + pieces
+    stacked.coded_one({"a": (text,)})  # what was found before is looked for anew
+    assert stacked.work.tolist() == [2 * places, 2 * compared, 2 * verified]
+    coder.coded(PatternTexts.of_values([(text,)]))
+    assert sum(form.work.sum() for form in coder.forms) == (places + compared + verified)
+
+
+def test_the_work_of_many_patterns_is_what_is_nearly_found_and_not_their_number() -> None:
+    random = Random(5)
+    texts = {"".join(random.choice("cdefghijklmnop") for _ in range(12)) for _ in range(4_000)}
+    few, many = (PatternCoder([f"c%{text}%" for text in sorted(texts)[:count]]) for count in (40, 4_000))
+    event = ("".join(random.choice("cdefghijklmnop") for _ in range(20_000)),)
+    for coder in (few, many):
+        coder.coded(PatternTexts.of_values([event]))
+    places, compared, verified = many.forms[0].work.tolist()
+    assert places == few.forms[0].work[0] == 20_000
+    assert compared < 20_000  # each of 4,000 anchors at each place would be 80,000,000
+    assert verified == 0
+
+
 @pytest.mark.parametrize("pattern", ["(a*)*d", "(x+x+)+y", "([ab]*)*c", "(a|a)*$b", "[ab]*a[ab]{400}c", "a{900}"])
 def test_the_worst_regular_expressions_are_decided(pattern: str) -> None:
     assert wrong_regex(pattern) is None
     assert matches("ab" * 125_000, pattern, ignoring_case=True) is False
+    # RE2 looks at each byte once for each step of the program at most: the program is what bounds it.
+    assert regex_of(pattern, ignoring_case=True).programsize <= LARGEST_PROGRAM
 
 
 @pytest.mark.parametrize(

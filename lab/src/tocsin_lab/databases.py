@@ -61,6 +61,10 @@ class Database(ABC):
         """Make ready for queries: indexes, statistics, caches."""
 
     @abstractmethod
+    def bytes(self) -> int:
+        """Return how much memory the tables take, as the database itself says."""
+
+    @abstractmethod
     def close(self) -> None:
         """Let go of everything."""
 
@@ -92,6 +96,10 @@ class DuckDb(Database):
     def settle(self) -> None:
         pass
 
+    def bytes(self) -> int:
+        [(found,)] = self._connection.execute("select sum(memory_usage_bytes) from duckdb_memory()").fetchall()
+        return int(found or 0)
+
     def close(self) -> None:
         self._connection.close()
 
@@ -120,6 +128,10 @@ class SqLite(Database):
 
     def settle(self) -> None:
         self._connection.execute("analyze")
+
+    def bytes(self) -> int:
+        [pages], [size] = (self._connection.execute(f"pragma page_{each}").fetchone() for each in ("count", "size"))
+        return int(pages * size)
 
     def close(self) -> None:
         self._connection.close()
@@ -162,6 +174,11 @@ class PostgreSql(Database):
     def settle(self) -> None:
         for table in self._tables:
             self._run(f"analyze {table}")
+
+    def bytes(self) -> int:
+        return sum(
+            int(found) for table in self._tables for (found,) in self._run(f"select pg_total_relation_size('{table}')")
+        )
 
     def close(self) -> None:
         self._run(f"drop schema {self._schema} cascade")
@@ -226,6 +243,9 @@ class SparkSql(Database):
             frame.count()
             frame.createOrReplaceTempView(self._prefix + table)
         self._changed.clear()
+
+    def bytes(self) -> int:
+        return sum(int(table.nbytes) for table in self._tables.values())
 
     def close(self) -> None:
         for table in self._tables:

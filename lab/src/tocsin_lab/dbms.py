@@ -52,13 +52,13 @@ class DbmsMatcher(SingleValuedMatcher):
     capabilities: ClassVar[Capabilities] = NeonMatcher.capabilities
 
     def __init__(self, schema: Schema, database: type[Database]) -> None:
-        self._kind = database
+        self.database_kind = database
         self.database: Database | None = None
         super().__init__(schema)
 
     def _reset(self) -> None:
         self.close()
-        self.database = self._kind()
+        self.database = self.database_kind()
         self._row_of: list[int] = []  # per sid
         self._sids_of: dict[int, list[int]] = {}
         self._settled = False
@@ -75,8 +75,8 @@ class DbmsMatcher(SingleValuedMatcher):
         return self.database
 
     def snapshot(self) -> Self:
-        own = {"database", "_kind", "schema"}
-        snapshot = type(self)(self.schema, self._kind)
+        own = {"database", "database_kind", "schema"}
+        snapshot = type(self)(self.schema, self.database_kind)
         state = {name: value for name, value in self.__dict__.items() if name not in own}
         snapshot.__dict__.update(copy.deepcopy(state, {id(self.schema): self.schema}))
         snapshot._rebuild()

@@ -1,8 +1,9 @@
-"""Pictures from stored results, as SVG; the papers' own figures are dashed."""
+"""Pictures from stored results, as SVG: medians with their intervals; the papers' own figures are dashed."""
 
 from __future__ import annotations
 
 import importlib.util
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,7 @@ def draw(plot: Plot, results: Results, path: Path) -> bool:
     with mpl.rc_context(settings):
         figure, axes = plt.subplots(figsize=(6.4, 3.8))
         for name in series:
-            points = sorted(results.points(name, plot.figure).items())
-            axes.plot(*zip(*points, strict=True), marker="o", markersize=3, linewidth=1.2, label=name)
+            _line(axes, results, name, plot.figure)
         shown = {x for name in series for x in results.points(name, plot.figure)}
         for name, paper in plot.paper.items():
             points = sorted((x, y) for x, y in paper.items() if x <= max(shown))
@@ -47,3 +47,14 @@ def draw(plot: Plot, results: Results, path: Path) -> bool:
         figure.savefig(path, format="svg", metadata={"Date": None})
         plt.close(figure)
     return True
+
+
+def _line(axes: Any, results: Results, name: str, figure: str) -> None:
+    """Draw one series: the medians, and a bar from the low to the high end of each interval that there is."""
+    intervals = {x: sample.interval for x, sample in results.samples(name, figure).items()}
+    below = [found.middle - found.low if isfinite(found.low) else 0.0 for found in intervals.values()]
+    above = [found.high - found.middle if isfinite(found.high) else 0.0 for found in intervals.values()]
+    middles = [found.middle for found in intervals.values()]
+    axes.errorbar(
+        list(intervals), middles, yerr=[below, above], marker="o", markersize=3, linewidth=1.2, capsize=2, label=name
+    )

@@ -15,19 +15,31 @@ import msgspec
 
 import tocsin
 from tocsin.errors import FileError
+from tocsin_lab.verdicts import Sample
 
+PREVIOUS = "previous"  # the folder of the run before, beside the results
 PACKAGES = ("numpy", "numba", "duckdb", "psycopg", "pyspark", "pyarrow", "matplotlib")
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One measurement: a figure (unit in its name) of a series at x."""
+    """One measurement: a figure (unit in its name) of a series at x, a value of every round."""
 
     experiment: str
     series: str
     x: float
     figure: str
-    value: float
+    values: tuple[float, ...]
+    counted: bool = False  # the same in every run: bytes, nodes, evaluations; one value is enough
     note: str = ""
+
+    @property
+    def sample(self) -> Sample:
+        return Sample(self.values, self.counted)
+
+    @property
+    def value(self) -> float:
+        """The median."""
+        return self.sample.interval.middle
 
 
 class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,20 +64,14 @@ class Results:
         """Return the series that have this figure, in the order of their first row."""
         return list(dict.fromkeys(row.series for row in self.rows if row.figure == figure))
 
+    def samples(self, series: str, figure: str) -> dict[float, Sample]:
+        """Return x -> what was measured of a series, ascending."""
+        found = {row.x: row.sample for row in self.rows if row.series == series and row.figure == figure}
+        return dict(sorted(found.items()))
+
     def points(self, series: str, figure: str) -> dict[float, float]:
-        """Return x -> value of a series."""
-        return {row.x: row.value for row in self.rows if row.series == series and row.figure == figure}
-
-    def last(self, series: str, figure: str) -> tuple[float, float]:
-        """Return the greatest x of a series, and the value there."""
-        points = self.points(series, figure)
-        if not points:
-            raise FileError(self.circumstances.experiment, f"there is no {figure} of {series} in the results")
-        return max(points), points[max(points)]
-
-    def common(self, figure: str, *series: str) -> list[float]:
-        """Return the x at which all these series have the figure, ascending."""
-        return sorted(set.intersection(*(set(self.points(name, figure)) for name in series)))
+        """Return x -> median of a series, ascending."""
+        return {x: sample.interval.middle for x, sample in self.samples(series, figure).items()}
 
 
 def machine() -> dict[str, Any]:
@@ -112,8 +118,12 @@ def store(folder: Path, experiment: str, scale: str, rows: Iterable[Row]) -> Res
         versions=versions(),
     )
     folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{experiment}.jsonl"
+    if path.exists():  # the report compares with the run before
+        (folder / PREVIOUS).mkdir(exist_ok=True)
+        path.replace(folder / PREVIOUS / path.name)
     lines = [msgspec.json.encode(circumstances), *(msgspec.json.encode(row) for row in found)]
-    (folder / f"{experiment}.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    path.write_bytes(b"\n".join(lines) + b"\n")
     return Results(circumstances, found)
 
 

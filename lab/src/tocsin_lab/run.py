@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tocsin_lab.experiments import ALL, Experiment, Scale, experiment_of, experiments
+from tocsin_lab.experiments import ALL, Experiment, experiment_of, experiments
 from tocsin_lab.results import Results, store
+from tocsin_lab.rounds import Bench
 
 
 def chosen(name: str) -> Sequence[Experiment]:
@@ -14,16 +16,14 @@ def chosen(name: str) -> Sequence[Experiment]:
     return list(experiments().values()) if name == ALL else [experiment_of(name)]
 
 
-def run(name: str, scale: Scale, folder: Path, tell: Callable[[str], None]) -> list[Results]:
+def run(name: str, bench: Bench, folder: Path, tell: Callable[[str], None]) -> list[Results]:
     """Run one experiment or all; `tell` gets a line before and after each."""
     found = []
     for experiment in chosen(name):
         tell(f"{experiment.name}: {experiment.title}")
-        results = store(folder, experiment.name, scale.value, experiment.run(scale))
-        claims = experiment.claims(results)
-        held = sum(claim.holds is True for claim in claims)
-        tell(
-            f"  {results.circumstances.seconds:.0f} s, {len(results.rows)} figures, {held} of {len(claims)} claims hold"
-        )
+        results = store(folder, experiment.name, bench.scale.value, experiment.run(bench))
+        verdicts = Counter(statement.judge(results).verdict for statement in experiment.statements)
+        told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
+        tell(f"  {results.circumstances.seconds:.0f} s, {len(results.rows)} figures; claims: {told}")
         found.append(results)
     return found

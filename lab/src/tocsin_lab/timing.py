@@ -1,31 +1,32 @@
-"""Check the answers, then time: nothing is measured that was not compared with the oracle first.
+"""What is timed: nothing that was not compared with the oracle first.
 
-What is timed is an engine's work on events that are already coded as integers and its answer as an array of numbers,
-like the papers', whose engines are handed typed values and answer with ids; "execution" adds what the papers call
-communication: coding from Python objects, ids as a list, and encoding that as JSON.
+A pass is an engine's work on events that are already coded as integers, its answer an array of numbers, like the papers',
+whose engines are handed typed values and answer with ids; "execution" adds what the papers call communication: coding from
+Python objects, ids as a list, and encoding that as JSON. A change is an engine's own structure alone: the coded predicates
+of a row go in or out; normalising and coding, which all share, are not in it.
 
-Engines run in one thread of this process, so their time is that thread's CPU time, which other work on the machine
-disturbs little. Databases work in threads and processes of their own, so theirs is the time on the wall.
+Engines run in one thread of this process and are timed by its CPU time; databases work in threads and processes of their
+own, and where they race all are timed on the wall.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
+import msgspec
 import numpy as np
 
-from tocsin.compile import ConjunctionTable
 from tocsin.errors import TocsinError
 from tocsin.matching import Engine
 from tocsin.matching.matcher import Matcher
+from tocsin.schema import Event
 from tocsin_lab.classic.front import ClassicMatcher
+from tocsin_lab.classic.rows import CodedPredicate
 from tocsin_lab.dbms import DbmsMatcher
 from tocsin_lab.prepared import Prepared
+from tocsin_lab.rounds import Act, Bench, Turn
 
-T = TypeVar("T")
 CHECKED_EVENTS = 5
 
 
@@ -33,61 +34,21 @@ class WrongAnswer(TocsinError):
     """An engine disagrees with the oracle; the experiment ends."""
 
 
-Clock = Callable[[], float]
-cpu_time: Clock = time.thread_time
-wall_time: Clock = time.perf_counter
+def filled(bench: Bench, name: str, prepared: Prepared) -> Engine:
+    """Return the engine of that name with all subscriptions of a workload, its answers compared with the oracle."""
+    return load(bench.engine(name, prepared.schema), prepared)
 
 
-def milliseconds(
-    act: Callable[[T], Any], items: Sequence[T], budget_seconds: float = 0.5, clock: Clock = cpu_time
-) -> float:
-    """Return the mean time per item of the best pass; at least three passes, then until the budget is used.
-
-    The best, because what else runs on the machine only ever adds. What may compile is called once before.
-    """
-    act(items[0])
-    passes: list[float] = []
-    started = time.perf_counter()
-    while len(passes) < 3 or time.perf_counter() - started < budget_seconds:
-        before = clock()
-        for item in items:
-            act(item)
-        passes.append((clock() - before) / len(items) * 1e3)
-        if time.perf_counter() - started > 8 * budget_seconds:
-            break
-    return min(passes)
-
-
-def seconds(act: Callable[[], Any], clock: Clock = cpu_time) -> float:
-    """Return how long one call takes."""
-    before = clock()
-    act()
-    return clock() - before
-
-
-def clock_of(matcher: Engine) -> Clock:
-    """Return the clock by which an engine is timed."""
-    return wall_time if isinstance(matcher, DbmsMatcher) else cpu_time
-
-
-def loaded(matcher: Engine, prepared: Prepared) -> float:
-    """Load all subscriptions of a workload; return the seconds that took, from coded columns."""
+def load(matcher: Engine, prepared: Prepared) -> Engine:
+    """Load all subscriptions of a workload, from coded columns where the engine takes them; compare its answers."""
     if isinstance(matcher, ClassicMatcher | Matcher):
-        table = prepared.table
-        if not isinstance(matcher, DbmsMatcher):  # compiles what has to be
-            type(matcher)(matcher.schema).load_table(prepared.part(0, min(10, len(prepared))))
-        taken = seconds(partial(_load, matcher, table), clock_of(matcher))
+        matcher.load_table(prepared.table)
+        if isinstance(matcher, DbmsMatcher):
+            matcher.db.settle()
     else:
-        subscriptions = list(prepared.subscriptions())
-        taken = seconds(lambda: matcher.add_all(subscriptions))
+        matcher.add_all(list(prepared.subscriptions()))
     check(matcher, prepared)
-    return taken
-
-
-def _load(matcher: ClassicMatcher | Matcher, table: ConjunctionTable) -> None:
-    matcher.load_table(table)
-    if isinstance(matcher, DbmsMatcher):
-        matcher.db.settle()
+    return matcher
 
 
 def check(matcher: Engine, prepared: Prepared) -> int:
@@ -102,9 +63,84 @@ def check(matcher: Engine, prepared: Prepared) -> int:
     return compared
 
 
-def matching_milliseconds(matcher: Engine, prepared: Prepared, budget_seconds: float = 0.5) -> float:
-    """Return the time to match one event, coded beforehand where the engine knows coded events."""
+def matching(matcher: Engine, events: Sequence[Event]) -> Act:
+    """Return a pass over the events, coded beforehand where the engine knows coded events."""
     if isinstance(matcher, ClassicMatcher):
-        coded = [matcher.columns.code_event(event) for event in prepared.events]
-        return milliseconds(matcher.match_coded, coded, budget_seconds, clock_of(matcher))
-    return milliseconds(matcher.match, prepared.events, budget_seconds)
+        coded = [matcher.columns.code_event(event) for event in events]
+        return lambda: [matcher.match_coded(event) for event in coded]
+    return lambda: [matcher.match(event) for event in events]
+
+
+def executing(matcher: Engine, events: Sequence[Event]) -> Act:
+    """Return a pass over the events with what the papers call communication."""
+    return lambda: [msgspec.json.encode(matcher.match(event)) for event in events]
+
+
+def work_of(matcher: Engine, events: Sequence[Event]) -> dict[str, float]:
+    """Return what the engine counts of its own work, per event."""
+    before = _counters(matcher)
+    for event in events:
+        matcher.match(event)
+    return {name: (value - before.get(name, 0)) / len(events) for name, value in _counters(matcher).items()}
+
+
+def _counters(matcher: Engine) -> dict[str, float]:
+    details = {name: float(value) for name, value in matcher.work.details.items() if name != "nodes"}
+    return {"subscriptions looked at": float(matcher.work.subscriptions_checked), **details}
+
+
+# --- changes ----------------------------------------------------------------------------------------------------------
+
+
+class Changes:
+    """Rows of an engine that come and go: what its structure does, and nothing that all engines share."""
+
+    def __init__(self, matcher: ClassicMatcher, ids: Sequence[int], event: Event | None = None) -> None:
+        """Take the rows of these subscriptions; with an event, what its match has to wait for belongs to a change."""
+        self.matcher = matcher
+        rows = [matcher._rows_of[id][0] for id in ids]
+        self.rows: list[tuple[int, list[CodedPredicate]]] = [(row, matcher.rows.of(row)) for row in rows]
+        self.event = None if event is None else matcher.columns.code_event(event)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def remove(self) -> None:
+        for row, predicates in self.rows:
+            self.matcher._delete(row, predicates)
+
+    def insert(self) -> None:
+        for row, predicates in self.rows:
+            self.matcher._insert(row, predicates)
+
+    def change(self) -> None:
+        """Take each out and in again, and match."""
+        for row, predicates in self.rows:
+            self.matcher._delete(row, predicates)
+            self.matcher._insert(row, predicates)
+            if self.event is not None:
+                self.matcher.match_coded(self.event)
+
+    def insertion(self) -> Turn:
+        """Return the turn that inserts; the rows are out before and after."""
+        self.remove()
+        return Turn(self.insert, self.remove)
+
+    def removal(self) -> Turn:
+        """Return the turn that removes; the rows are in before and after."""
+        return Turn(self.remove, self.insert)
+
+
+def bytes_of(value: Any, seen: set[int] | None = None) -> int:
+    """Return the bytes of all arrays that an object's structures hold, each counted once."""
+    seen = set() if seen is None else seen
+    if id(value) in seen:
+        return 0
+    seen.add(id(value))
+    if isinstance(value, np.ndarray):
+        return value.nbytes if value.base is None else bytes_of(value.base, seen)
+    if isinstance(value, dict):
+        return sum(bytes_of(each, seen) for each in value.values())
+    if isinstance(value, list | tuple | set):
+        return sum(bytes_of(each, seen) for each in value)
+    return bytes_of(vars(value), seen) if hasattr(value, "__dict__") else 0

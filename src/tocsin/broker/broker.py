@@ -55,7 +55,8 @@ from tocsin.broker.expressions import Expression, Prepared, prepare, prepare_all
 from tocsin.broker.inbox import InboxQuery
 from tocsin.broker.live_folder import open_index
 from tocsin.broker.publishing import NotPrefetched, Publish, PublishEach, run_publishes
-from tocsin.broker.sweeper import NoticeCallback, Sweeper
+from tocsin.broker.sweeper import PAUSED, NoticeCallback, PauseCallback, Sweeper
+from tocsin.documents.accounts import CostList, CostView
 from tocsin.documents.events import DeadLetterView, InboxPage, NotificationPage, PublishReceipt
 from tocsin.documents.subscriptions import EndReceipt, LeaseNotice, SubscriptionReceipt, SubscriptionView
 from tocsin.errors import IdempotencyConflict, QuotaExceeded, UnknownDeadLetter, UnknownSubscription, Violation
@@ -321,6 +322,10 @@ class Broker:
         """Call a function once for each lease that is about to end, whatever is restarted; `leases_ending` lists them."""
         self._sweeper.on_lease_ending(callback)
 
+    def on_paused(self, callback: PauseCallback) -> None:
+        """Call a function once for each subscription that is paused since its matches cost its account too much."""
+        self._sweeper.on_paused(callback)
+
     # --- events -------------------------------------------------------------------------------------------------------
 
     @overload
@@ -582,10 +587,32 @@ class Broker:
             return self._core.live.leases.live_of(owner)
 
     def usage_of(self, owner: int) -> dict[str, int]:
-        """Return how many subscriptions an account has, live and paused, and what they take in bytes."""
+        """Return how many subscriptions an account has, live and paused, and what they take in bytes and processor time."""
         with self.store.read() as connection:
             paused, taken = subscriptions.count_paused(connection, owner), subscriptions.bytes_of(connection, owner)
-        return {"subscriptions": self.live_of(owner) + paused, "subscription_bytes": taken}
+        cost = sum(one.processor_us for one in self._core.meter.costs(owner))
+        return {"subscriptions": self.live_of(owner) + paused, "subscription_bytes": taken, "processor_us": round(cost)}
+
+    def costs(self, owner: int | None = None, most: int = 100) -> CostList:
+        """Return what subscriptions, of one account or of all, cost within the last hour, the heaviest first.
+
+        It is what this process has matched: in microseconds of processor time, and in matches. See cost_meter.py.
+        """
+        meter = self._core.meter
+        found = {one.subscription: one for one in meter.costs(owner, most)}
+        with self.store.read() as connection:
+            known = {one.id: one for one in subscriptions.find_subscriptions(connection, list(found))}
+        items = [
+            CostView(known[id].origin, known[id].owner_name, one.matches, round(one.processor_us))
+            for id, one in found.items()
+            if id in known  # the others are removed
+        ]
+        return CostList(meter.match_us, items)
+
+    def why_paused(self, owner: int, subscription: int) -> str | None:
+        """Return why a subscription was paused last that its owner did not pause, as the audit trail has it."""
+        with self.store.read() as connection:
+            return accounts.last_action(connection, PAUSED, f"subscription {subscription}: ", owner)
 
     @property
     def store(self) -> Store:

@@ -18,6 +18,7 @@ subscriber. The publisher of an offer learns how many, and who only where settin
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -282,6 +283,7 @@ def run_publishes(core: Core, matched: Callable[[MatchedBatch], None], pending: 
 
 
 def _publish_together(core: Core, matched: Callable[[MatchedBatch], None], pending: Waiting) -> None:
+    began = time.thread_time()
     parts = [part for one in pending for part in one.request.parts]
     for part in parts:
         part.judge(core, core.schema)
@@ -317,6 +319,7 @@ def _publish_together(core: Core, matched: Callable[[MatchedBatch], None], pendi
         )
     if batch is not None:
         core.matched_through = batch.through
+        core.meter.published(len(batch.events), (time.thread_time() - began) * 1e6, batch.matches)
         if len(batch.matches):
             matched(batch)
 

@@ -19,6 +19,7 @@ from tocsin.documents.accounts import (
     AccountPage,
     AccountView,
     AuditPage,
+    CostList,
     LoginResponse,
     OwnAccount,
     SessionList,
@@ -484,6 +485,11 @@ def audit(*, cursor: int | None = None, limit: int = 100, everybody: bool = Fals
     """Return what was done with the account, or (an admin) with all, the newest first."""
     path = "/v1/audit" if everybody else "/v1/account/audit"
     return ClientCall("GET", path, AuditPage, query=_query(cursor=cursor, limit=limit))
+
+
+def costs(*, limit: int = 100, everybody: bool = False) -> ClientCall[CostList]:
+    """Return what the account's subscriptions, or (an admin) all, cost within the last hour, the heaviest first."""
+    return ClientCall("GET", "/v1/costs" if everybody else "/v1/account/costs", CostList, query=_query(limit=limit))
 
 
 # --- administration and operations ------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol, overload
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from tocsin.compile.table import Column, Derivation
 from tocsin.errors import BadValue
-from tocsin.index.coded_batch import CodedBatch, MultipleCodes, RawColumns
+from tocsin.index.coded_batch import CodedBatch, CodesOfOne, MultipleCodes, RawColumns
 from tocsin.index.coder import Coder, Codes, TextCoder
 from tocsin.index.jit import kernel
 from tocsin.index.key_column import KeyColumn, from_events, keys_of
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Int64s = npt.NDArray[np.int64]
+MOST_TYPES = 1_000  # sets of event types whose codes are remembered
+_NO_CODES: Codes = np.zeros(0, np.int32)
 
 
 class Int64Fields:
@@ -521,24 +523,55 @@ class SegmentEncoder:
             if found is not None:
                 code = known.get(found[0])
                 single[position] = remember(found[0]) if code is None else code
+        multiples = self._multiples_of_one(values, source)
+        return CodedBatch(np.array(single, np.int32).reshape(-1, 1), multiples, seq, arrival)
+
+    def _multiples_of_one(
+        self, values: Mapping[str, tuple[Value, ...]], source: EventSource | None
+    ) -> Mapping[int, MultipleCodes]:
+        """Return the codes of one event in the columns in which it may have several."""
         of_patterns = None if self._patterns is None else self._patterns.coded_one(values)
-        multiples = dict(of_patterns or {}) if self._multiple_valued else {}
+        if not self._multiple_valued:
+            return {} if of_patterns is None else of_patterns
+        ends, parts, present = [0], [_NO_CODES], []
+        if of_patterns is not None:
+            ends, parts, present = of_patterns.offset.tolist(), [of_patterns.codes], of_patterns.present.tolist()
         for position, coder in self._multiple_valued:
-            column = coder.column
-            found = values.get(column.attribute)
-            if found is not None and coder.words is not None and source is not None:
-                tokens = source.word_tokens(column.attribute, column.domain)
-                if tokens is not None:
-                    multiples[position] = tokens.coded(coder.words)
-                    continue
+            found = values.get(coder.column.attribute)
             if found is not None:
-                keys = [key for value in found for key in keys_of(column.domain, column.derivation, value)]
-                codes = sorted({coder.code_of(key) for key in keys} - ({0} if column.derivation == "words" else set()))
-                multiples[position] = MultipleCodes(
-                    np.array([0, len(codes)], np.int64), np.array(codes, np.int32), np.ones(1, np.bool_)
-                )
-        together = multiples if self._multiple_valued or of_patterns is None else of_patterns
-        return CodedBatch(np.array(single, np.int32).reshape(-1, 1), together, seq, arrival)
+                parts.append(self._codes_of_one(position, coder, found, source))
+            ends.append(ends[-1] + (0 if found is None else len(parts[-1])))
+            present.append(found is not None)
+        return CodesOfOne(
+            self._multiple_positions, np.array(ends, np.int64), np.concatenate(parts), np.array(present, np.bool_)
+        )
+
+    def _codes_of_one(self, position: int, coder: Coder, found: tuple[Value, ...], source: EventSource | None) -> Codes:
+        """Return the codes of one event's values in a multiple column that is none of patterns."""
+        column = coder.column
+        if coder.words is not None and source is not None:
+            tokens = source.word_tokens(column.attribute, column.domain)
+            if tokens is not None:
+                return tokens.coded(coder.words).codes
+        if column.attribute == EVENT_TYPE and (known := self._of_types.get((position, found))) is not None:
+            return known
+        keys = [key for value in found for key in keys_of(column.domain, column.derivation, value)]
+        codes = sorted({coder.code_of(key) for key in keys} - ({0} if column.derivation == "words" else set()))
+        array = np.array(codes, np.int32)
+        if column.attribute == EVENT_TYPE and len(self._of_types) < MOST_TYPES:
+            self._of_types[position, found] = array
+        return array
+
+    @cached_property
+    def _of_types(self) -> dict[tuple[int, tuple[Value, ...]], Codes]:
+        """The codes of event types by the column's position: they are few, and every event has some."""
+        return {}
+
+    @cached_property
+    def _multiple_positions(self) -> tuple[int, ...]:
+        """The columns of _multiples_of_one: one tuple for all events, which who lays them out knows again."""
+        of_patterns = () if self._patterns is None else self._patterns.positions
+        return (*of_patterns, *(position for position, _ in self._multiple_valued))
 
     @cached_property
     def _single_valued(self) -> list[tuple[int, str, dict[Value, int], Callable[[Value], int]]]:

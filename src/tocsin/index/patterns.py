@@ -16,9 +16,11 @@ those of TextCoder are. Used by index/encode.py.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,7 +28,17 @@ import numpy.typing as npt
 
 from tocsin.index.coded_batch import CodesOfOne, MultipleCodes
 from tocsin.index.jit import helper, inlined, kernel
-from tocsin.index.raw_memory import ascii_texts, byte_at, int32_at, word_at
+from tocsin.index.raw_memory import (
+    ascii_texts,
+    byte_at,
+    count_ones,
+    int32_at,
+    int32s_at,
+    int64s_at,
+    uint8s_at,
+    uint64s_at,
+    word_at,
+)
 from tocsin.language.text_patterns import AS_IT_IS, FOLDED, Piece, like_of
 
 if TYPE_CHECKING:
@@ -44,13 +56,20 @@ STARTS, ENDS, SURE = 1, 2, 4
 PADDING = 16  # bytes behind a text that may be read
 LONG = 16  # bytes of a piece from which on it is looked for without trying anything twice
 TELLING = 4  # bytes of a literal that tells texts apart
+_PADDING = bytes(PADDING)
+_MOST_NUMBERS = 2**31 - 1  # of texts, that the scratch tells apart
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Grams(NamedTuple):
-    """The anchors by a gram of theirs: those whose gram hashes to h are anchor[start[h] : start[h + 1]], if any (bits)."""
+    """The anchors by a gram of theirs: those whose gram hashes to h, if any (bits), are anchor[start[r] : start[r + 1]].
+
+    r is the number of set bits before bit h: rank[h >> 6] in the words before. So there is a start for each hash that occurs,
+    and not for the 32 times as many that do not, and all of it stays in the cache.
+    """
 
     bits: Words
+    rank: Codes
     start: Codes
     anchor: Codes
 
@@ -61,6 +80,7 @@ class GramLevel(NamedTuple):
     size: int
     bits: int
     words: Words
+    rank: Codes
     first_word: int
     start: Codes
     first_start: int
@@ -86,6 +106,20 @@ class Arrays(NamedTuple):
     anchored: Int64s
     listed: Codes
     bare: Codes
+
+
+class Scratch(NamedTuple):
+    """What a pass over texts writes beside what it finds.
+
+    fired[a] is the number of the last text that has anchor a. `work` counts PLACES of texts where a gram was looked up,
+    bytes COMPARED with anchors, and bytes VERIFIED with patterns: what the pass costs, whatever the machine.
+    """
+
+    fired: Codes
+    work: Int64s
+
+
+PLACES, COMPARED, VERIFIED = range(3)
 
 
 class Place(NamedTuple):
@@ -189,13 +223,16 @@ class _Form:
 
     def __init__(self, patterns: list[tuple[int, str]], *, fold: bool) -> None:
         self.fold = fold
+        self.work = np.zeros(3, np.int64)  # of the last pass: see Scratch
         self.arrays: Arrays | None = None
         if patterns:
             self.arrays, self.levels = _arrays(patterns)
 
     def codes(self, texts: Place, event: Int64s) -> tuple[Int64s, Codes]:
         """Return offset and codes of MultipleCodes, for texts that lie there."""
-        return find_patterns(texts.offsets, texts.data, event, self.fold, self.arrays, *self.levels)
+        offset, codes, work = find_patterns(texts.offsets, texts.data, event, self.fold, self.arrays, *self.levels)
+        self.work = work
+        return offset, codes
 
 
 class Stacked(NamedTuple):
@@ -207,13 +244,14 @@ class Stacked(NamedTuple):
 
     arrays: Arrays
     bits: Words
+    rank: Codes
     start: Codes
     anchor: Codes
     words: Int64s
     starts: Int64s
     size: Int64s
     bares: Int64s
-    fold: npt.NDArray[np.bool_]
+    fold: Bytes
     form: Int64s
 
 
@@ -221,28 +259,57 @@ class StackedPatterns:
     """The patterns of several columns, found in the texts of one event by one call."""
 
     def __init__(self, columns: Sequence[tuple[int, str, PatternCoder]]) -> None:
-        self._columns = [(position, attribute) for position, attribute, _ in columns]
+        self._attributes = [attribute for _, attribute, _ in columns]
         self.positions = tuple(position for position, _, _ in columns)
-        self._forms = [
-            (attribute, form.fold, number)
-            for number, (_, attribute, coder) in enumerate(columns)
-            for form in coder.forms
-        ]
+        self._forms = [(attribute, form.fold) for _, attribute, coder in columns for form in coder.forms]
         self._stacked = _stacked([coder.forms for _, _, coder in columns])
+        self._own = threading.local()  # per thread: scratch, where all arrays lie, and the number of the next text
+
+    @property
+    def work(self) -> Int64s:
+        """What this thread's passes have cost so far: see Scratch."""
+        self._numbers(0)
+        work: Int64s = self._own.scratch.work
+        return work
 
     def coded_one(self, values: Mapping[str, tuple[Any, ...]]) -> CodesOfOne:
         """Return the codes of one event in the columns whose attributes it binds, by position."""
-        texts: list[bytes] = []
+        texts: list[Any] = []
         counts = [0]
-        for attribute, fold, _ in self._forms:
-            for text in values.get(attribute, ()):
-                texts.append((text.casefold() if fold and not text.isascii() else text).encode())
+        for attribute, _ in self._forms:
+            texts += values.get(attribute, ())
             counts.append(len(texts))
-        lengths = np.array([0, *map(len, texts)], np.int64)
-        data = np.frombuffer(b"".join(texts) + bytes(PADDING), np.uint8)
-        offset, codes = find_in_one(data, np.cumsum(lengths), np.array(counts, np.int64), self._stacked)
-        present = np.array([attribute in values for _, attribute in self._columns], np.bool_)
-        return CodesOfOne(self.positions, offset, codes, present)
+        data = "".join(texts).encode()
+        offset = [0, *accumulate(map(len, texts))]
+        if len(data) != offset[-1]:
+            encoded = self._encoded(texts, counts)
+            data, offset = b"".join(encoded), [0, *accumulate(map(len, encoded))]
+        first = self._numbers(len(texts))
+        described = np.array(offset + counts, np.int64)
+        ends, codes = find_in_one(np.frombuffer(data + _PADDING, np.uint8), described, first, self._own.places)
+        present = np.array([attribute in values for attribute in self._attributes], np.bool_)
+        return CodesOfOne(self.positions, ends, codes, present)
+
+    def _encoded(self, texts: list[str], counts: list[int]) -> list[bytes]:
+        """Return the texts as bytes, those beyond ASCII folded where their form is; the kernel folds the others."""
+        folds = [fold for (_, fold), count in zip(self._forms, np.diff(counts), strict=True) for _ in range(count)]
+        return [
+            (text.casefold() if fold and not text.isascii() else text).encode()
+            for text, fold in zip(texts, folds, strict=True)
+        ]
+
+    def _numbers(self, texts: int) -> int:
+        """Return the first of so many numbers that this thread's scratch has not seen."""
+        first: int = getattr(self._own, "next", _MOST_NUMBERS)
+        if first + texts >= _MOST_NUMBERS:
+            anchors, work = len(self._stacked.arrays.anchor) - 1, getattr(self._own, "work", np.zeros(3, np.int64))
+            self._own.work, self._own.scratch = work, Scratch(np.full(anchors, -1, np.int32), work)
+            arrays, *others = self._stacked
+            listed = [*arrays, *others, *self._own.scratch]
+            self._own.places = np.array([part for each in listed for part in (each.ctypes.data, each.size)], np.int64)
+            first = 0
+        self._own.next = first + texts
+        return first
 
 
 def _stacked(columns: Sequence[Sequence[_Form]]) -> Stacked:
@@ -268,13 +335,14 @@ def _stacked(columns: Sequence[Sequence[_Form]]) -> Stacked:
             bare=np.concatenate([e.bare + p for e, p in zip(arrays, patterns, strict=False)]).astype(np.int32),
         ),
         bits=np.concatenate([level.bits for level in levels]),
+        rank=np.concatenate([level.rank for level in levels]),
         start=np.concatenate([e.start + p for e, p in zip(levels, _sums(listed), strict=False)]).astype(np.int32),
         anchor=np.concatenate([e.anchor + anchors[f] for e, f in zip(levels, of_form, strict=True)]).astype(np.int32),
         words=_sums([len(level.bits) for level in levels]),
         starts=_sums([len(level.start) for level in levels]),
         size=np.array([(64 * len(level.bits)).bit_length() - 1 if len(level.bits) else 0 for level in levels]),
         bares=_sums([len(each.bare) for each in arrays]),
-        fold=np.array([form.fold for form in forms], np.bool_),
+        fold=np.array([form.fold for form in forms], np.uint8),
         form=_sums([len(column) for column in columns]),
     )
 
@@ -351,12 +419,11 @@ def _grams(anchors: list[bytes]) -> tuple[Int64s, list[Grams]]:
         bits = min(max(int(32 * len(mine)).bit_length(), 8), 22)
         hashes = choose_grams(data, offset, mine, size, bits, places)
         order = np.argsort(hashes, kind="stable")
-        start = np.zeros((1 << bits) + 1 if len(mine) else 0, np.int32)
         words = np.zeros((1 << bits) // 64 if len(mine) else 0, np.uint64)
-        if len(mine):
-            np.cumsum(np.bincount(hashes, minlength=1 << bits), out=start[1:])
-            np.bitwise_or.at(words, hashes >> 6, np.uint64(1) << (hashes & 63).astype(np.uint64))
-        found.append(Grams(words, start, mine[order].astype(np.int32)))
+        distinct, counts = np.unique(hashes, return_counts=True)
+        np.bitwise_or.at(words, distinct >> 6, np.uint64(1) << (distinct & 63).astype(np.uint64))
+        rank = _sums(np.bincount(distinct >> 6, minlength=len(words)))[:-1].astype(np.int32)
+        found.append(Grams(words, rank, _sums(counts).astype(np.int32), mine[order].astype(np.int32)))
     return places, found
 
 
@@ -387,17 +454,36 @@ def choose_grams(data: Bytes, offset: Int64s, mine: Int64s, size: int, bits: int
 # --- the pass over texts ----------------------------------------------------------------------------------------------
 
 
+@inlined
+def open_stacked(places: Int64s) -> tuple[Stacked, Scratch]:
+    """Return stacked patterns and scratch by the addresses of their arrays, as StackedPatterns notes them."""
+    arrays = Arrays(
+        uint8s_at(places, 0), int64s_at(places, 1), int64s_at(places, 2), uint8s_at(places, 3), int32s_at(places, 4),
+        uint8s_at(places, 5), int64s_at(places, 6), int64s_at(places, 7), int64s_at(places, 8), int32s_at(places, 9),
+        int32s_at(places, 10),
+    )  # fmt: skip
+    stacked = Stacked(
+        arrays, uint64s_at(places, 11), int32s_at(places, 12), int32s_at(places, 13), int32s_at(places, 14),
+        int64s_at(places, 15), int64s_at(places, 16), int64s_at(places, 17), int64s_at(places, 18), uint8s_at(places, 19),
+        int64s_at(places, 20),
+    )  # fmt: skip
+    return stacked, Scratch(int32s_at(places, 21), int64s_at(places, 22))
+
+
 @kernel
-def find_in_one(data: Bytes, offset: Int64s, counts: Int64s, stacked: Stacked) -> tuple[Int64s, Codes]:
+def find_in_one(data: Bytes, texts: Int64s, first: int, places: Int64s) -> tuple[Int64s, Codes]:
     """Return the codes that one event has in each column, ascending and once: offset by column, codes.
 
-    Form f looks at the texts counts[f] .. counts[f + 1]; text t are the bytes offset[t] .. of `data`.
+    `texts` are offsets of the texts in `data` and their end, then counts: form f looks at the texts counts[f] .. counts[f + 1].
+    To the scratch, text 0 has the number `first`.
     """
+    stacked, scratch = open_stacked(places)
+    split = len(texts) - len(stacked.fold) - 1
+    offset, counts = texts[:split], texts[split:]
     longest, arrays, base = np.int64(0), stacked.arrays, data.ctypes.data
     for t in range(len(offset) - 1):
         longest = max(longest, offset[t + 1] - offset[t])
     text = np.empty(longest + PADDING, np.uint8)
-    fired = np.full(len(arrays.anchor) - 1, -1, np.int32)
     found, n = np.empty(256, np.int32), 0
     ends = np.zeros(len(stacked.form), np.int64)
     for c in range(len(stacked.form) - 1):
@@ -405,18 +491,18 @@ def find_in_one(data: Bytes, offset: Int64s, counts: Int64s, stacked: Stacked) -
         for f in range(stacked.form[c], stacked.form[c + 1]):
             for t in range(counts[f], counts[f + 1]):
                 length = offset[t + 1] - offset[t]
-                copy_text(base + offset[t], length, stacked.fold[f], text)
+                copy_text(base + offset[t], length, stacked.fold[f] != 0, text)
                 for z in range(stacked.bares[f], stacked.bares[f + 1]):
-                    if is_like_bytes(text, length, arrays.bare[z], arrays):
+                    if is_like_bytes(text, length, arrays.bare[z], arrays, scratch.work):
                         found, n = _put(found, n, arrays.code[arrays.bare[z]])
                 for level in range(len(LEVELS)):
                     at = len(LEVELS) * f + level
                     if stacked.size[at]:
                         one = GramLevel(
-                            LEVELS[level], np.int64(stacked.size[at]), stacked.bits, np.int64(stacked.words[at]),
-                            stacked.start, np.int64(stacked.starts[at]), stacked.anchor,
+                            LEVELS[level], np.int64(stacked.size[at]), stacked.bits, stacked.rank,
+                            np.int64(stacked.words[at]), stacked.start, np.int64(stacked.starts[at]), stacked.anchor,
                         )  # fmt: skip
-                        found, n = _scan(text, length, t, one, arrays, fired, found, n)
+                        found, n = _scan(text, length, first + t, one, arrays, scratch, found, n)
         n = _sorted_once(found, start, n)
         ends[c + 1] = n
     return ends, found[:n].copy()
@@ -439,8 +525,8 @@ def _sorted_once(found: Codes, start: int, n: int) -> int:
 @kernel
 def find_patterns(
     offsets: int, texts: int, event: Int64s, fold: bool, arrays: Arrays, four: Grams, two: Grams, one: Grams
-) -> tuple[Int64s, Codes]:
-    """Return the codes of the patterns that some text of each event is like, ascending and once: offset, codes.
+) -> tuple[Int64s, Codes, Int64s]:
+    """Return the codes of the patterns that some text of each event is like, ascending and once: offset, codes; and the work.
 
     Text i are the bytes offsets[i] .. of those at `texts`; event e has the texts event[e] .. event[e + 1].
     """
@@ -448,7 +534,7 @@ def find_patterns(
     for i in range(np.uint64(event[0]), np.uint64(count)):
         longest = max(longest, np.int64(int32_at(offsets, i + np.uint64(1))) - np.int64(int32_at(offsets, i)))
     text = np.empty(longest + PADDING, np.uint8)
-    fired = np.full(len(arrays.anchor) - 1, -1, np.int32)  # per anchor: the last text that has it
+    scratch = Scratch(np.full(len(arrays.anchor) - 1, -1, np.int32), np.zeros(3, np.int64))
     found, n = np.empty(4 * len(event) + 64, np.int32), 0
     offset = np.zeros(len(event), np.int64)
     for e in range(len(event) - 1):
@@ -458,17 +544,17 @@ def find_patterns(
             length = np.int64(int32_at(offsets, np.uint64(i + 1))) - first
             copy_text(texts + first, length, fold, text)
             for p in arrays.bare:
-                if is_like_bytes(text, length, p, arrays):
+                if is_like_bytes(text, length, p, arrays, scratch.work):
                     found, n = _put(found, n, arrays.code[p])
             if len(four.bits):
-                found, n = _scan(text, length, i, level_of(four, 4), arrays, fired, found, n)
+                found, n = _scan(text, length, i, level_of(four, 4), arrays, scratch, found, n)
             if len(two.bits):
-                found, n = _scan(text, length, i, level_of(two, 2), arrays, fired, found, n)
+                found, n = _scan(text, length, i, level_of(two, 2), arrays, scratch, found, n)
             if len(one.bits):
-                found, n = _scan(text, length, i, level_of(one, 1), arrays, fired, found, n)
+                found, n = _scan(text, length, i, level_of(one, 1), arrays, scratch, found, n)
         n = _sorted_once(found, start, n)
         offset[e + 1] = n
-    return offset, found[:n].copy()
+    return offset, found[:n].copy(), scratch.work
 
 
 @helper
@@ -500,34 +586,38 @@ def level_of(grams: Grams, size: int) -> GramLevel:
     bits = np.int64(6)
     while (1 << bits) < 64 * len(grams.bits):
         bits += 1
-    return GramLevel(size, bits, grams.bits, np.int64(0), grams.start, np.int64(0), grams.anchor)
+    return GramLevel(size, bits, grams.bits, grams.rank, np.int64(0), grams.start, np.int64(0), grams.anchor)
 
 
 @helper
 def _scan(
-    text: Bytes, length: int, number: int, level: GramLevel, arrays: Arrays, fired: Codes, found: Codes, n: int
+    text: Bytes, length: int, number: int, level: GramLevel, arrays: Arrays, scratch: Scratch, found: Codes, n: int
 ) -> tuple[Codes, int]:
     """Append the codes of the patterns with anchors of one level that the text is like."""
-    size, bits, words, first_word, start, first_start, anchor = level
+    size, bits, words, rank, first_word, start, first_start, anchor = level
     base, left, right = text.ctypes.data, np.uint64(64 - 8 * size), np.uint64(64 - bits)
+    fired, work = scratch
+    work[PLACES] += length
     for at in range(length - size + 1):
         h = np.int64(((word_at(base + at) << left) * _MIXER) >> right)
-        if not (words[np.uint64(first_word + (h >> 6))] >> np.uint64(h & 63)) & np.uint64(1):
+        w, bit = np.uint64(first_word + (h >> 6)), np.uint64(1) << np.uint64(h & 63)
+        if not words[w] & bit:
             continue
-        for j in range(start[first_start + h], start[first_start + h + 1]):
+        r = first_start + rank[w] + count_ones(words[w] & (bit - np.uint64(1)))
+        for j in range(start[r], start[r + 1]):
             a = anchor[j]
-            if fired[a] == number or not _has_anchor(text, length, at, a, arrays):
+            if fired[a] == number or not _has_anchor(text, length, at, a, arrays, work):
                 continue
             fired[a] = number
             for z in range(arrays.anchored[a], arrays.anchored[a + 1]):
                 p = arrays.listed[z]
-                if arrays.flags[p] & SURE or is_like_bytes(text, length, p, arrays):
+                if arrays.flags[p] & SURE or is_like_bytes(text, length, p, arrays, work):
                     found, n = _put(found, n, arrays.code[p])
     return found, n
 
 
 @helper
-def _has_anchor(text: Bytes, length: int, at: int, a: int, arrays: Arrays) -> bool:
+def _has_anchor(text: Bytes, length: int, at: int, a: int, arrays: Arrays, work: Int64s) -> bool:
     """Return whether the anchor stands where its gram was found."""
     start, size = at - arrays.gram[a], arrays.anchor[a + 1] - arrays.anchor[a]
     if start < 0 or start + size > length:
@@ -535,28 +625,32 @@ def _has_anchor(text: Bytes, length: int, at: int, a: int, arrays: Arrays) -> bo
     first, i = arrays.anchor[a], 0
     while i < size and text[start + i] == arrays.anchor_data[first + i]:
         i += 1
+    work[COMPARED] += i + 1
     return i == size
 
 
 @helper
-def is_like_bytes(text: Bytes, length: int, p: int, arrays: Arrays) -> bool:
+def is_like_bytes(text: Bytes, length: int, p: int, arrays: Arrays, work: Int64s) -> bool:
     """Return whether the text is like pattern p: is_like of language/text_patterns.py, on bytes in UTF-8."""
     first, last, flags = arrays.pattern[p], arrays.pattern[p + 1], arrays.flags[p]
+    work[VERIFIED] += 1
     at, end = np.int64(0), np.int64(length)
     if first == last:
         return length == 0 or not flags & STARTS
     if flags & STARTS:
+        work[VERIFIED] += arrays.piece[first + 1] - arrays.piece[first]
         at = _after_piece(text, 0, end, arrays.piece[first], arrays.piece[first + 1], arrays.data)
         if at < 0 or (first + 1 == last and flags & ENDS):
             return at == end
         first += 1
     if flags & ENDS:
         last -= 1
+        work[VERIFIED] += arrays.piece[last + 1] - arrays.piece[last]
         end = _before_piece(text, at, end, arrays.piece[last], arrays.piece[last + 1], arrays.data)
         if end < 0:
             return False
     for k in range(first, last):
-        at = _find_piece(text, at, end, arrays.piece[k], arrays.piece[k + 1], arrays.data)
+        at = _find_piece(text, at, end, arrays.piece[k], arrays.piece[k + 1], arrays.data, work)
         if at < 0:
             return False
     return at <= end
@@ -595,17 +689,18 @@ def _before_piece(text: Bytes, at: int, end: int, first: int, last: int, data: B
 
 
 @helper
-def _find_piece(text: Bytes, at: int, end: int, first: int, last: int, data: Bytes) -> np.int64:
+def _find_piece(text: Bytes, at: int, end: int, first: int, last: int, data: Bytes, work: Int64s) -> np.int64:
     """Return the place after the first occurrence of a piece from `at` on, -1 where there is none."""
     if last - first > LONG:
         some = False
         for k in range(first, last):
             some |= data[k] == ANY
         if not some:
-            return _find_long(text, at, end, data[first:last])
+            return _find_long(text, at, end, data[first:last], work)
     while at < end:
         # No character begins with a byte that goes on with one.
         if text[at] & np.uint8(0xC0) != np.uint8(0x80):
+            work[VERIFIED] += last - first
             after = _after_piece(text, at, end, first, last, data)
             if after >= 0:
                 return after
@@ -614,8 +709,9 @@ def _find_piece(text: Bytes, at: int, end: int, first: int, last: int, data: Byt
 
 
 @helper
-def _find_long(text: Bytes, at: int, end: int, piece: Bytes) -> np.int64:
+def _find_long(text: Bytes, at: int, end: int, piece: Bytes, work: Int64s) -> np.int64:
     """The same for a long literal: Knuth, Morris and Pratt's, which looks at each byte twice at most."""
+    work[VERIFIED] += 2 * (len(piece) + end - at)
     back, k = np.zeros(len(piece), np.int32), 0
     for i in range(1, len(piece)):
         while k > 0 and piece[i] != piece[k]:

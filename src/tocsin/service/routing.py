@@ -138,6 +138,8 @@ TABLE: dict[tuple[str, str], AccessRule] = {
     ("PUT", "/v1/account/password"): MEMBER,
     ("DELETE", "/v1/account"): MEMBER,
     ("GET", "/v1/account/audit"): MEMBER,
+    ("GET", "/v1/account/costs"): MEMBER,
+    ("GET", "/v1/costs"): ADMIN,
     ("DELETE", "/v1/accounts/{name}"): ADMIN,
     ("GET", "/v1/audit"): ADMIN,
     ("POST", "/v1/sessions"): ANYONE,

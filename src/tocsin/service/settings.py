@@ -60,6 +60,9 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     body_bytes: Count = 1 << 20
     batch_bytes: Count = 32 << 20
     subscriptions_per_account: Count = 100_000
+    processor_seconds_per_account: Count = (
+        1800  # in an hour, of matching its subscriptions: beyond it slowed, then paused
+    )
     subscription_bytes_per_account: Count = 512 << 20  # of memory, by the price that each has
     tokens_per_account: Count = 50
     webhooks_per_account: Count = 10

@@ -113,6 +113,12 @@ def list_accounts(connection: Connection, after: str = "", limit: int = 100) -> 
     return [_account(row) for row in connection.execute(query)]
 
 
+def own_quotas(connection: Connection) -> dict[int, Mapping[str, int]]:
+    """Return the quotas of the accounts that have some of their own."""
+    query = select(accounts.c.number, accounts.c.quotas).where(accounts.c.quotas.is_not(None))
+    return {number: json.loads(quotas) for number, quotas in connection.execute(query)}
+
+
 def change_account(transaction: Transaction, number: int, **changes: Any) -> None:
     """Store another role, password_hash, quotas or disabled_us of an account."""
     if unknown := set(changes) - _CHANGEABLE:
@@ -329,6 +335,14 @@ def read_audit(connection: Connection, before: int | None, limit: int, account: 
     if account is not None:
         query = query.where(or_(audit.c.account == account, audit.c.concerns == account))
     return [Entry(*row) for row in connection.execute(query)]
+
+
+def last_action(connection: Connection, action: str, subject: str, concerns: int) -> str | None:
+    """Return what the newest line of an action says of a subject, which the line begins with."""
+    query = select(audit.c.subject).where(audit.c.concerns == concerns, audit.c.action == action)
+    query = query.where(audit.c.subject.startswith(subject, autoescape=True)).order_by(audit.c.id.desc()).limit(1)
+    found = connection.execute(query).scalar()
+    return None if found is None else found.removeprefix(subject)
 
 
 def remove_audit_before(transaction: Transaction, time_us: int) -> int:

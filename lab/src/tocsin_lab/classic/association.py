@@ -79,3 +79,7 @@ class Association(ABC):
     @abstractmethod
     def bytes(self) -> int:
         """Return how much memory the association takes, without what only removal needs."""
+
+    def removal_bytes(self) -> int:
+        """Return what a structure that only removal needs takes, where there is one; a matrix needs none."""
+        return 0

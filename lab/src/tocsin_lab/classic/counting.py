@@ -32,10 +32,13 @@ from tocsin_lab.classic.posting_lists import PostingLists
 from tocsin_lab.classic.rows import CodedEvent, CodedPredicate, grown
 from tocsin_lab.classic.sorted_arrays import SortedArrays
 from tocsin_lab.classic.stage import Stage
+from tocsin_lab.classic.topss_lists import TopssLists
 from tocsin_lab.classic.value_table import ValueTable
 
 STAGES: dict[str, type[Stage]] = {stage.name: stage for stage in (OrderedLists, SortedArrays, ValueTable, HashStage)}
-ASSOCIATIONS: dict[str, type[Association]] = {each.name: each for each in (PostingLists, BitMatrix, ByteMatrix)}
+ASSOCIATIONS: dict[str, type[Association]] = {
+    each.name: each for each in (PostingLists, TopssLists, BitMatrix, ByteMatrix)
+}
 
 
 class DistinctPredicates:
@@ -66,9 +69,9 @@ class DistinctPredicates:
         before = self.uses[: len(self.numbering)] > 0
         self.uses[: len(self.numbering)] += np.bincount(numbers, minlength=len(self.numbering))
         keys = self.numbering.arrays.keys.reshape(-1, 4)
-        for number in np.flatnonzero(~before & (self.uses[: len(self.numbering)] > 0)).tolist():
-            self.stage.insert(number, CodedPredicate(*keys[number].tolist()))
-            self.live += 1
+        new = np.flatnonzero(~before & (self.uses[: len(self.numbering)] > 0))
+        self.stage.insert_many(new, list(keys[new].T))
+        self.live += len(new)
         return numbers
 
     def release(self, predicates: list[CodedPredicate]) -> npt.NDArray[np.int64]:
@@ -104,6 +107,10 @@ class CountingMatcher(ClassicMatcher):
     ) -> None:
         self._stage, self._association = stage or self.stage, association or self.association
         super().__init__(schema)
+
+    def like_this(self) -> CountingMatcher:
+        """Return an empty engine of the same parts."""
+        return type(self)(self.schema, self._stage, self._association)
 
     def _reset(self) -> None:
         self.predicates = DistinctPredicates(self._stage(self.columns))

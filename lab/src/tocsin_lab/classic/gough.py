@@ -166,5 +166,6 @@ class GoughMatcher(SingleValuedMatcher):
             octets = np.frombuffer(bits.to_bytes(width, "little"), np.uint8)
             node.rows = np.flatnonzero(np.unpackbits(octets, bitorder="little"))
         self.work.predicates_checked += len(levels)
+        self.work.details["nodes visited"] = self.work.details.get("nodes visited", 0) + len(levels) + 1
         self.work.details["nodes"] = 1 + sum(map(len, self._known))
         return node.rows

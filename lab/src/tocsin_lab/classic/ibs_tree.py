@@ -141,7 +141,7 @@ def stab(root, key, children, mark_start, mark_length, mark_pool, offset, labels
 @helper
 def set_mark(start, length, room, pool, used, place, number, adding):  # type: ignore[no-untyped-def]
     if adding:
-        append_one(start, length, room, pool, used, place, number)
+        append_one(start, length, room, pool, used, 0, place, number)
     else:
         remove_one(start, length, pool, place, number)
 
@@ -194,10 +194,10 @@ def rotate(children, height, start, length, room, pool, used, stamp, y, side):  
     near, far = (BELOW, ABOVE) if side == 0 else (ABOVE, BELOW)
     for i in range(length[3 * y + near]):
         number = pool[start[3 * y + near] + i]
-        append_one(start, length, room, pool, used, 3 * x + near, number)
-        append_one(start, length, room, pool, used, 3 * x + AT, number)
+        append_one(start, length, room, pool, used, 0, 3 * x + near, number)
+        append_one(start, length, room, pool, used, 0, 3 * x + AT, number)
     for i in range(length[3 * x + far]):
-        append_one(start, length, room, pool, used, 3 * y + near, pool[start[3 * x + far] + i])
+        append_one(start, length, room, pool, used, 0, 3 * y + near, pool[start[3 * x + far] + i])
     length[3 * x + far] = 0
     for step in range(3):
         place = 3 * y + (near if step == 0 else (AT if step == 1 else far))
@@ -206,7 +206,7 @@ def rotate(children, height, start, length, room, pool, used, stamp, y, side):  
                 stamp[pool[start[place] + i]] = step + 1
     for i in range(length[3 * y + far]):
         if stamp[pool[start[3 * y + far] + i]] == 3:
-            append_one(start, length, room, pool, used, 3 * x + far, pool[start[3 * y + far] + i])
+            append_one(start, length, room, pool, used, 0, 3 * x + far, pool[start[3 * y + far] + i])
     for which in range(3):
         drop_stamped(start, length, pool, stamp, 3 * y + which)
     for which in range(3):

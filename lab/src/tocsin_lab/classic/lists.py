@@ -1,7 +1,8 @@
 """Lists: growable lists of integers in one pool, the re-allocatable arrays of TOPSS section 3.3.
 
-List k is pool[start[k] : start[k] + length[k]]; one that is full moves to the end of the pool with twice the room.
-Appending costs O(1) amortised; removing searches the list, O(length), and keeps the order, so that counting walks the
+List k is pool[start[k] : start[k] + length[k]]; one that is full moves to the end of the pool with twice the room, or, as
+TOPSS says of its own, with room for a constant number more (`step`). Appending costs O(1) amortised with twice the
+room, O(length / step) with constant steps; removing searches the list, O(length), and keeps the order, so that counting walks the
 hit vector in one direction.
 """
 
@@ -31,7 +32,8 @@ class ListArrays(NamedTuple):
 class Lists:
     """Lists by number, all empty at first."""
 
-    def __init__(self) -> None:
+    def __init__(self, step: int = 0) -> None:
+        self.step = step  # 0: twice the room
         self.arrays = ListArrays(
             np.zeros(16, np.int64),
             np.zeros(16, np.int32),
@@ -52,8 +54,8 @@ class Lists:
         """Append the value to each of these lists."""
         if len(lists):
             self.reserve(int(lists.max()) + 1)
-            self.make_room(int(np.sum(2 * self.arrays.length[lists] + 4)))
-            append_each(*self.arrays, lists, value)
+            self.make_room(int(np.sum(2 * self.arrays.length[lists] + 4 + self.step)))
+            append_each(*self.arrays, self.step, lists, value)
 
     def remove(self, lists: Numbers, value: int) -> None:
         """Remove the value from each of these lists; where it is not, nothing happens."""
@@ -66,8 +68,8 @@ class Lists:
         self.reserve(int(lists.max()) + 1)
         added = np.bincount(lists, minlength=len(self.arrays.start))
         grows = self.arrays.length + added > self.arrays.room
-        self.make_room(int(np.sum((self.arrays.length + added)[grows] * 5 // 4 + 4)))
-        extend_many(*self.arrays, added, lists, values)
+        self.make_room(int(np.sum((self.arrays.length + added)[grows] * 5 // 4 + 4 + self.step)))
+        extend_many(*self.arrays, self.step, added, lists, values)
 
     def of(self, number: int) -> list[int]:
         """Return one list."""
@@ -112,18 +114,19 @@ def move_list(start, length, room, pool, used, number, wanted):  # type: ignore[
 
 
 @helper
-def append_one(start, length, room, pool, used, number, value):  # type: ignore[no-untyped-def]
+def append_one(start, length, room, pool, used, step, number, value):  # type: ignore[no-untyped-def]
     """Append to one list; the pool has the room."""
     if length[number] == room[number]:
-        move_list(start, length, room, pool, used, number, 2 * length[number] + 4)
+        wanted = length[number] + step if step > 0 else 2 * length[number] + 4
+        move_list(start, length, room, pool, used, number, wanted)
     pool[start[number] + length[number]] = value
     length[number] += 1
 
 
 @kernel
-def append_each(start, length, room, pool, used, lists, value):  # type: ignore[no-untyped-def]
+def append_each(start, length, room, pool, used, step, lists, value):  # type: ignore[no-untyped-def]
     for number in lists:
-        append_one(start, length, room, pool, used, number, value)
+        append_one(start, length, room, pool, used, step, number, value)
 
 
 @helper
@@ -145,10 +148,12 @@ def remove_each(start, length, pool, lists, value):  # type: ignore[no-untyped-d
 
 
 @kernel
-def extend_many(start, length, room, pool, used, added, lists, values):  # type: ignore[no-untyped-def]
+def extend_many(start, length, room, pool, used, step, added, lists, values):  # type: ignore[no-untyped-def]
     for number in range(len(start)):
         if length[number] + added[number] > room[number]:
             wanted = (length[number] + added[number]) * 5 // 4 + 4
+            if step > 0:
+                wanted = -(-(length[number] + added[number]) // step) * step
             move_list(start, length, room, pool, used, number, wanted)
     for i in range(len(lists)):
         number = lists[i]

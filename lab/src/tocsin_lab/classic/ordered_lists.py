@@ -12,6 +12,7 @@ import numpy as np
 
 from tocsin_lab.classic.columns import Columns
 from tocsin_lab.classic.jit import kernel
+from tocsin_lab.classic.labels import Labels
 from tocsin_lab.classic.rows import CodedEvent, grown
 from tocsin_lab.classic.stage import LE, Satisfied, Stage
 
@@ -35,6 +36,22 @@ class OrderedLists(Stage):
         node = self._free.pop() if self._free else self._new_node()
         self._operand[node], self._number[node] = operand, number
         link(self._head, self._following, self._operand, node, 4 * column + operator, operator == LE)
+
+    def _insert_many(self, numbers: Labels, columns: Labels, operators: Labels, operands: Labels) -> None:
+        """Take in many; into empty lists by sorting, with the nodes where they would lie had they come one by one."""
+        if self._used or not len(numbers):
+            super()._insert_many(numbers, columns, operators, operands)
+            return
+        self._used = len(numbers)
+        self._head = grown(self._head, 4 * len(self.columns))
+        self._operand, self._number = operands.astype(np.int64), numbers.astype(np.int32)
+        self._following = np.full(self._used, -1, np.int32)
+        places = 4 * columns + operators
+        order = np.lexsort((np.where(operators == LE, -operands, operands), places))
+        same = places[order][1:] == places[order][:-1]
+        self._following[order[:-1][same]] = order[1:][same]
+        first = order[np.concatenate([[True], ~same])]
+        self._head[places[first]] = first + 1
 
     def _new_node(self) -> int:
         self._used += 1

@@ -16,6 +16,7 @@ and distinct predicate; that is OtherPredicates, which every stage shares.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -23,7 +24,7 @@ import numpy.typing as npt
 
 from tocsin_lab.classic.columns import Columns
 from tocsin_lab.classic.jit import kernel
-from tocsin_lab.classic.labels import HIGHEST, LOWEST
+from tocsin_lab.classic.labels import HIGHEST, LOWEST, Labels
 from tocsin_lab.classic.rows import NONE_IN, SOME_IN, CodedEvent, CodedPredicate, PredicateColumns, grown, holds
 
 EQ, NE, GE, LE, OTHER = range(5)
@@ -60,6 +61,27 @@ class Stage(ABC):
             self.other.insert(number, predicate)
         else:
             self._insert(number, predicate.column, operator, operand)
+
+    def insert_many(self, numbers: Labels, fields: Sequence[Labels]) -> None:
+        """Take in many predicates, given as columns (column, kind, low, high), under numbers that are not in use."""
+        column, kind, low, high = fields
+        some, point = kind == SOME_IN, low == high
+        operator = np.select(
+            [some & point, (kind == NONE_IN) & point, some & (high == HIGHEST), some & (low == LOWEST)],
+            [EQ, NE, GE, LE],
+            OTHER,
+        )
+        operand = np.where(operator == LE, high, low)
+        for at in np.flatnonzero(operator == OTHER).tolist():
+            fields_there = (int(field[at]) for field in fields)
+            self.other.insert(int(numbers[at]), CodedPredicate(*fields_there))
+        own = operator != OTHER
+        self._insert_many(numbers[own], column[own], operator[own], operand[own])
+
+    def _insert_many(self, numbers: Labels, columns: Labels, operators: Labels, operands: Labels) -> None:
+        """Take in many; a stage that can do better than one by one does."""
+        for each in zip(numbers.tolist(), columns.tolist(), operators.tolist(), operands.tolist(), strict=True):
+            self._insert(*each)
 
     def remove(self, number: int, predicate: CodedPredicate) -> None:
         """Let go of a predicate."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tocsin_lab.classic.columns import Columns
 from tocsin_lab.classic.jit import kernel
-from tocsin_lab.classic.labels import WholeLabels
+from tocsin_lab.classic.labels import Labels, WholeLabels
 from tocsin_lab.classic.rows import CodedEvent, grown
 from tocsin_lab.classic.sorted_arrays import SortedArrays, search_column
 from tocsin_lab.classic.stage import Satisfied, Stage
@@ -47,6 +47,15 @@ class ValueTable(Stage):
             self._rest._insert(number, column, operator, operand)
         else:
             self._table[place] = number + 1
+
+    def _insert_many(self, numbers: Labels, columns: Labels, operators: Labels, operands: Labels) -> None:
+        self._know_columns()
+        at, size = operands - self._lowest[columns], self._size[columns]
+        inside = (at >= 0) & (at < size)
+        place = self._base[columns] + operators * size + at
+        self._table[place[inside]] = numbers[inside] + 1
+        beside = ~inside
+        self._rest._insert_many(numbers[beside], columns[beside], operators[beside], operands[beside])
 
     def _remove(self, number: int, column: int, operator: int, operand: int) -> None:
         place = self._place(column, operator, operand)

@@ -17,20 +17,21 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Compare the papers' matching algorithms: experiments, a report, advice, pictures.")
 RESULTS_OPTION = typer.Option(Path("lab-results"), help="The folder of the raw results.")
+QUICK_OPTION = typer.Option(True, "--quick/--full", help="In five minutes, or in the papers' sizes within an hour.")
 MOST_EVENTS = 20_000
 
 
 @app.command("run")
 def run(
     experiment: str = typer.Argument(..., help="An experiment's name, or all; `tocsin lab list` names them."),
-    quick: bool = typer.Option(True, "--quick/--full", help="In minutes, or in the papers' sizes (hours)."),
+    quick: bool = QUICK_OPTION,
     results: Path = RESULTS_OPTION,
 ) -> None:
-    """Run experiments and store their raw results, one file each."""
-    from tocsin_lab.experiments import Scale
+    """Run experiments and store their raw results, one file each; the run before is kept for comparison."""
+    from tocsin_lab.rounds import Bench, Scale
     from tocsin_lab.run import run as run_experiments
 
-    run_experiments(experiment, Scale.QUICK if quick else Scale.FULL, results, print)
+    run_experiments(experiment, Bench(Scale.QUICK if quick else Scale.FULL), results, print)
 
 
 @app.command("list")
@@ -52,6 +53,34 @@ def report(
 
     for path in write_report(results, output):
         print(path)
+
+
+@app.command("reproduce")
+def reproduce(
+    quick: bool = QUICK_OPTION,
+    output: Path = typer.Option(
+        Path("lab-report"), help="The folder of the report; raw results in its folder results."
+    ),
+) -> None:
+    """Run all experiments and write the report: everything that docs/lab has, in one command."""
+    run("all", quick=quick, results=output / "results")
+    report(results=output / "results", output=output)
+
+
+@app.command("compare")
+def compare(
+    before: Path = typer.Argument(..., help="The folder of the raw results of one run."),
+    after: Path = typer.Argument(..., help="The folder of another."),
+) -> None:
+    """Print which figures and verdicts changed beyond noise between two runs; exit code 1 where verdicts contradict."""
+    from tocsin_lab.compare import comparison, turned
+    from tocsin_lab.report import by_experiment
+
+    old, new = by_experiment(before), by_experiment(after)
+    for line in comparison(old, new) or ["nothing changed beyond noise, and no verdict"]:
+        print(line)
+    if any(each.settled for each in turned(old, new)):
+        raise typer.Exit(1)
 
 
 @app.command("advise")

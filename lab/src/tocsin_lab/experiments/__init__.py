@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from tocsin.errors import NotSupported, did_you_mean, nearest
-from tocsin_lab.experiments.experiment import Claim, Experiment, Plot, Scale
+from tocsin_lab.experiments.experiment import Experiment, Plot
 
 ALL = "all"
+PAPERS = {  # key -> the paper; the order of the report
+    "Le Subscribe": "Le Subscribe (Pereira, Fabret, Llirbat, Shasha), section 4",
+    "Symmetric subscriptions": "Event matching in symmetric subscription systems (Rjaibi, Dittrich, Jaepel)",
+    "TOPSS": "TOPSS, the Toronto publish/subscribe system, section 5",
+    "Event notification system": "Event notification system (thesis), chapter 8",
+}
 
 
 def experiments() -> dict[str, Experiment]:
     """Return all experiments by name, in the order of the report."""
     from tocsin_lab.experiments import le_subscribe, symmetric, thesis, topss_dbms, topss_predicates, topss_w4
 
-    modules = (le_subscribe, topss_predicates, topss_w4, topss_dbms, thesis, symmetric)
+    modules = (le_subscribe, symmetric, topss_predicates, topss_w4, topss_dbms, thesis)
     return {found.name: found for module in modules for found in module.EXPERIMENTS}
 
 
@@ -26,4 +32,4 @@ def experiment_of(name: str) -> Experiment:
     return known[name]
 
 
-__all__ = ["ALL", "Claim", "Experiment", "Plot", "Scale", "experiment_of", "experiments"]
+__all__ = ["ALL", "PAPERS", "Experiment", "Plot", "experiment_of", "experiments"]

@@ -1,39 +1,13 @@
-"""Experiment: a run that yields rows, and claims that are decided from rows."""
+"""Experiment: a run that yields rows, and the claims that its rows decide."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
-from tocsin_lab.results import Results, Row
-
-
-class Scale(StrEnum):
-    """How much is run: `tiny` for tests, `quick` in minutes, `full` in the papers' sizes."""
-
-    TINY = "tiny"
-    QUICK = "quick"
-    FULL = "full"
-
-    def of(self, tiny: list[int], quick: list[int], full: list[int]) -> list[int]:
-        """Return the sizes of this scale."""
-        return {Scale.TINY: tiny, Scale.QUICK: quick, Scale.FULL: full}[self]
-
-    def budget(self, seconds: float = 0.5) -> float:
-        """Return for how long to repeat one timing."""
-        return 0.01 if self is Scale.TINY else seconds
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What a paper says, what its figures are where its text gives them, ours, and whether it holds here."""
-
-    says: str
-    paper: str
-    ours: str
-    holds: bool | None  # None: these results cannot tell
-    why: str = ""  # the likely reason, where it does not hold
+from tocsin_lab.claims import Statement
+from tocsin_lab.results import Row
+from tocsin_lab.rounds import Bench
 
 
 @dataclass(frozen=True)
@@ -54,14 +28,8 @@ class Experiment:
 
     name: str
     title: str
-    paper: str
+    paper: str  # its key in experiments.PAPERS
     about: str  # the set-up, in Markdown
-    run: Callable[[Scale], Iterator[Row]]
-    claims: Callable[[Results], list[Claim]]
-    plots: tuple[Plot, ...]
-
-
-def ratio(a: float, b: float) -> str:
-    """Return a quotient for people."""
-    found = a / b
-    return f"{found:.0f}" if found >= 10 else f"{found:.1f}" if found >= 1 else f"{found:.2f}"
+    run: Callable[[Bench], Iterator[Row]]
+    statements: tuple[Statement, ...]  # what the paper says that this run decides
+    plots: tuple[Plot, ...] = ()

@@ -430,6 +430,40 @@ def compact(
     return p
 
 
+@lean_kernel
+def told_once(
+    numbers: npt.NDArray[np.int32], n: int, repeated: npt.NDArray[np.uint8], stamps: Int64s, stamp: int
+) -> int:
+    """As `compact`, for one event and subscriptions that are all live; -1, and nothing done, where some row has checks."""
+    for j in range(n):
+        if numbers[j] < 0:
+            return -1
+    p = 0
+    for j in range(n):
+        number = np.int64(numbers[j])
+        if len(repeated) and (repeated[number >> 3] >> np.uint8(number & 7)) & np.uint8(1):
+            if stamps[number] == stamp:
+                continue
+            stamps[number] = stamp
+        numbers[p] = numbers[j]
+        p += 1
+    return p
+
+
+def finished_one(
+    segment: Segment, batch: CodedBatch, numbers: npt.NDArray[np.int32], stamps: Stamps | None
+) -> npt.NDArray[np.int32] | None:
+    """Return what is left of one event's matches, for most events; None where a finisher must look."""
+    if _lifetimes_to_compare(segment, batch) is not None:
+        return None
+    repeated = segment.repeated
+    if not segment.has_checks and not len(repeated):
+        return numbers
+    last, stamp = (stamps or Stamps()).for_batch(len(segment), 1) if len(repeated) else (_NOTHING, 0)
+    n = told_once(numbers, len(numbers), repeated, last, stamp)
+    return None if n < 0 else numbers[:n]
+
+
 def _decided(
     segment: Segment, chunk: MatchChunk, check: CheckCallback | None, lifetimes: LiveTimes | None
 ) -> MatchChunk:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tocsin.index.layout import Scalar, Section
 from tocsin.matching.columnar.count import count
-from tocsin.matching.columnar.emit import CheckCallback, MatchOutput, Stamps, emit, finisher_of, match_one
+from tocsin.matching.columnar.emit import CheckCallback, MatchOutput, Stamps, emit, finished_one, finisher_of, match_one
 from tocsin.matching.columnar.events import EventLayout, EventMatrix
 from tocsin.matching.columnar.join import NEEDS_BITMAPS, NEEDS_RUNS, NEEDS_SPARSE, join
 from tocsin.matching.columnar.probe import group, probe, sort_events
@@ -161,9 +161,12 @@ class SegmentMatcher:
             if n >= 0:
                 break
             work.grow("visits", len(work.visits) + 1)
-        finish = finisher_of(segment, batch, check, None if self._busy else self._stamps)
-        if finish is None:
-            return work.out[:n]
+        stamps = None if self._busy else self._stamps
+        found = finished_one(segment, batch, work.out[:n], stamps)
+        if found is not None:
+            return found
+        finish = finisher_of(segment, batch, check, stamps)
+        assert finish is not None
         return finish(MatchChunk(0, np.array([0, n], np.int64), work.out[:n])).numbers
 
     def count(self, batch: CodedBatch) -> npt.NDArray[np.int64]:
