@@ -129,4 +129,4 @@ def test_what_a_schema_cannot_be_inferred_from_says_why() -> None:
         with pytest.raises(BadDefinition, match="samples are a list of events, or a DataFrame"):
             tocsin.Schema.infer(wrong)  # type: ignore[arg-type]
     with pytest.raises(NotSupported, match="is no schema"):
-        tocsin.Matcher(FRAME)  # type: ignore[arg-type]
+        tocsin.Matcher(FRAME)
