@@ -61,7 +61,7 @@ def history(connection: Connection) -> list[SchemaVersion]:
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class SchemaProposal:
     """Extensions that somebody asks for, as JSON; `state` is waiting, accepted or refused."""
 
     number: int
@@ -76,7 +76,7 @@ class Proposal:
     version: int | None  # of the schema that has them
 
 
-def add_proposal(transaction: Transaction, account: int, changes: str, words: str) -> Proposal:
+def add_proposal(transaction: Transaction, account: int, changes: str, words: str) -> SchemaProposal:
     """Store a proposal of an account."""
     row = {"account": account, "changes": changes, "words": words, "at_us": transaction.now_us, "state": "waiting"}
     statement = insert(schema_proposals).values(**row, decided_by="", answer="").returning(schema_proposals.c.number)
@@ -85,7 +85,7 @@ def add_proposal(transaction: Transaction, account: int, changes: str, words: st
     return waiting_proposal(transaction.connection, number)
 
 
-def waiting_proposal(connection: Connection, number: int) -> Proposal:
+def waiting_proposal(connection: Connection, number: int) -> SchemaProposal:
     """Return a proposal that waits for its answer; raises UnknownProposal."""
     query = _proposals().where(schema_proposals.c.number == number, schema_proposals.c.state == "waiting")
     row = connection.execute(query).first()
@@ -94,7 +94,7 @@ def waiting_proposal(connection: Connection, number: int) -> Proposal:
     return _proposal(row)
 
 
-def list_proposals(connection: Connection, account: int | None, limit: int) -> list[Proposal]:
+def list_proposals(connection: Connection, account: int | None, limit: int) -> list[SchemaProposal]:
     """Return proposals, the newest first; of one account, or of all."""
     query = _proposals().order_by(schema_proposals.c.number.desc()).limit(limit)
     if account is not None:
@@ -119,8 +119,8 @@ def _proposals() -> Select[Any]:
     )
 
 
-def _proposal(row: Row[Any]) -> Proposal:
-    return Proposal(
+def _proposal(row: Row[Any]) -> SchemaProposal:
+    return SchemaProposal(
         row.number, row.who, row.changes, row.words, row.at_us, row.state, row.decided_by, row.decided_us, row.answer,
         row.version,
     )  # fmt: skip
