@@ -27,6 +27,9 @@
     └── BrokerError              a request to the broker is refused; nothing of it was done
         ├── WrongTicket          the ticket does not belong to the subscription
         ├── AccountExists        there is an account of that name
+        ├── SiteExists           there is, or was, a site of that name
+        ├── UnknownSite          there is no such site
+        ├── NotYourSite          the site is another account's
         ├── UnknownNotification  there is no such notification, or it is another's
         ├── UnknownDeadLetter    there is no such dead letter, or it is another's
         ├── UnknownOffer         there is no such offer, or it is another's
@@ -124,7 +127,7 @@ class Violation:
     """One way in which an event breaks the rules.
 
     `rule` is one of: not an object, no event type, unknown event type, unknown attribute, missing mandatory attribute,
-    several values for a unique attribute, no value, bad value, too large.
+    several values for a unique attribute, no value, bad value, too large, reserved attribute.
     """
 
     rule: str
@@ -318,6 +321,30 @@ class AccountExists(BrokerError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(f"there is an account {name!r} already; choose another name")
+
+
+class SiteExists(BrokerError):
+    """There is a site of that name, or there was one."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"there is a site {name!r} already, or there was one; choose another name")
+
+
+class UnknownSite(BrokerError):
+    """There is no site of that name, or no such version of its mapping."""
+
+    def __init__(self, name: str, what: str = "there is no site") -> None:
+        self.name = name
+        super().__init__(f"{what} {shown(name)}")
+
+
+class NotYourSite(BrokerError):
+    """The site is another account's."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"the site {shown(name)} is another account's; its owner publishes as it")
 
 
 class UnknownNotification(BrokerError):

@@ -55,6 +55,7 @@ from tocsin.broker.expressions import Expression, Prepared, prepare, prepare_all
 from tocsin.broker.inbox import InboxQuery
 from tocsin.broker.live_folder import open_index
 from tocsin.broker.publishing import NotPrefetched, Publish, PublishEach, run_publishes
+from tocsin.broker.sites import Sites, WhichMapping
 from tocsin.broker.sweeper import PAUSED, NoticeCallback, PauseCallback, Sweeper
 from tocsin.documents.accounts import CostList, CostView
 from tocsin.documents.events import DeadLetterView, InboxPage, NotificationPage, PublishReceipt
@@ -66,6 +67,7 @@ from tocsin.offers.program_files import ProgramsFile
 from tocsin.offers.programs import Programs
 from tocsin.operators.registry import Registry, open_registry
 from tocsin.schema import Event, Schema
+from tocsin.schema.sources import Provenance
 from tocsin.store import Store, accounts, progress, schema_history, subscriptions
 from tocsin.store.events import DeadLetter, find_answer, read_dead_letters
 from tocsin.store.schema_history import SchemaVersion
@@ -337,6 +339,8 @@ class Broker:
         atomic: bool = True,
         publisher: str = "",
         mapping: SiteMapping | None = None,
+        site: str | None = None,
+        site_mapping: WhichMapping = "newest",
     ) -> PublishReceipt: ...
 
     @overload
@@ -348,6 +352,8 @@ class Broker:
         atomic: bool = True,
         publisher: str = "",
         mapping: SiteMapping | None = None,
+        site: str | None = None,
+        site_mapping: WhichMapping = "newest",
     ) -> list[PublishReceipt]: ...
 
     def publish(
@@ -358,12 +364,17 @@ class Broker:
         atomic: bool = True,
         publisher: str = "",
         mapping: SiteMapping | None = None,
+        site: str | None = None,
+        site_mapping: WhichMapping = "newest",
     ) -> PublishReceipt | list[PublishReceipt]:
         """Store an event, or a batch in one commit, and the notifications of everyone whom it reaches.
 
         An event that breaks the rules is refused with all its violations (EventRejected; BatchRejected, and nothing
         of the batch is stored); with `atomic=False` it becomes a dead letter, its receipt says why, and the others are
-        stored. With a mapping the events are a site's documents, which it translates. The same idempotency key with the same events gives the same receipts, with others IdempotencyConflict.
+        stored. With a mapping the events are a site's documents, which it translates. As a `site` of the publisher's they say
+        where they come from, and are translated by its stored mapping, where it has one: the newest version, another, or none.
+        The same idempotency key with the same events gives the same receipts, with others IdempotencyConflict.
+        Raises UnknownSite, NotYourSite.
         """
         single = isinstance(events, Mapping | Event | bytes | str)
         raws: Sequence[RawEvent] = [events] if single else events  # type: ignore[list-item,assignment]
@@ -374,7 +385,8 @@ class Broker:
             check_name("an idempotency key", idempotency_key)
         if not raws:
             return []
-        request = Publish(raws, atomic, publisher, idempotency_key, single, mapping=mapping)
+        provenance, mapping = self._as_site(site, publisher, mapping, site_mapping)
+        request = Publish(raws, atomic, publisher, idempotency_key, single, mapping=mapping, provenance=provenance)
         request.judge(self._core, self._core.schema)
         if idempotency_key is None and request.refusal() is not None:
             # Refused without a commit, unless another process has extended the schema.
@@ -384,6 +396,15 @@ class Broker:
                 raise refusal
         receipts = self._publish(request)
         return receipts[0] if single else receipts
+
+    def _as_site(
+        self, site: str | None, publisher: str, mapping: SiteMapping | None, which: WhichMapping
+    ) -> tuple[Provenance | None, SiteMapping | None]:
+        """Return what publishing as a site needs; a mapping that is given counts, not the stored one."""
+        if site is None:
+            return None, mapping
+        provenance, stored = self.sites.opened(site, publisher, "none" if mapping is not None else which)
+        return provenance, mapping or stored
 
     def _publish(self, request: Publish | PublishEach) -> list[PublishReceipt]:
         """Publish, after operators and programs were asked; once more where somebody has subscribed meanwhile."""
@@ -397,13 +418,22 @@ class Broker:
             return receipts
 
     async def publish_soon(
-        self, event: RawEvent, *, idempotency_key: str | None = None, atomic: bool = True, publisher: str = ""
+        self,
+        event: RawEvent,
+        *,
+        idempotency_key: str | None = None,
+        atomic: bool = True,
+        publisher: str = "",
+        site: str | None = None,
+        site_mapping: WhichMapping = "newest",
     ) -> PublishReceipt:
         """Return the receipt of one event when it is on disk, as `publish` does, without a thread of its own."""
-        if self.takes_long:  # each in its own thread: operators that one event needs keep no other waiting
+        # Each in its own thread: operators that one event needs keep no other waiting; sites are looked up in the store.
+        if self.takes_long or site is not None:
             return await asyncio.to_thread(
-                self.publish, event, idempotency_key=idempotency_key, atomic=atomic, publisher=publisher
-            )
+                self.publish, event, idempotency_key=idempotency_key, atomic=atomic, publisher=publisher, site=site,
+                site_mapping=site_mapping,
+            )  # fmt: skip
         request = Publish([event], atomic, publisher, idempotency_key, single=True)
         try:
             receipts: list[PublishReceipt] = await self._queue.submit(self._run_publishes, request)
@@ -412,20 +442,31 @@ class Broker:
         return receipts[0]
 
     def publish_keyed(
-        self, raws: Sequence[RawEvent], keys: Sequence[str], publisher: str, *, atomic: bool
+        self,
+        raws: Sequence[RawEvent],
+        keys: Sequence[str],
+        publisher: str,
+        *,
+        atomic: bool,
+        site: str | None = None,
+        site_mapping: WhichMapping = "newest",
     ) -> list[PublishReceipt]:
         """Publish a batch whose events have a key each: what was published before, in whatever batch, is not again.
 
         All or none with `atomic`, as far as it can be known beforehand; raises BatchRejected, IdempotencyConflict.
         """
-        whole = Publish(raws, atomic, publisher, None, single=False)
+        provenance, mapping = self._as_site(site, publisher, None, site_mapping)
+        whole = Publish(raws, atomic, publisher, None, single=False, mapping=mapping, provenance=provenance)
         whole.judge(self._core, self.schema)
         if (refusal := whole.refusal()) is not None:
             raise refusal
-        requests = [Publish([raw], atomic, publisher, key, single=True) for raw, key in zip(raws, keys, strict=True)]
+        requests = [
+            Publish([raw], atomic, publisher, key, single=True, mapping=mapping, provenance=provenance)
+            for raw, key in zip(raws, keys, strict=True)
+        ]
         with self.store.read() as connection:
             for one in requests:
-                before = find_answer(connection, publisher, one.key or "")
+                before = find_answer(connection, publisher, one.stored_key)
                 if before is not None and before[0] != one.hashed:
                     raise IdempotencyConflict(one.key or "")
         return self._publish(PublishEach(requests, publisher))
@@ -439,11 +480,20 @@ class Broker:
         self.deliveries.matched(batch)
         self._listeners.wake(batch.owners)
 
-    def dry_run(self, events: Sequence[RawEvent], *, owner: str | None = None) -> list[inquiries.DryRun]:
+    def dry_run(
+        self,
+        events: Sequence[RawEvent],
+        *,
+        owner: str | None = None,
+        publisher: str = "",
+        site: str | None = None,
+        site_mapping: WhichMapping = "newest",
+    ) -> list[inquiries.DryRun]:
         """Return what publishing these events now would come to, and store nothing; matches of one owner, or of all."""
         if len(events) > self._core.settings.batch_events:
             raise QuotaExceeded(f"a batch of {len(events)} events; {self._core.settings.batch_events} is the most")
-        return inquiries.dry_run(self._core, events, owner)
+        provenance, mapping = self._as_site(site, publisher, None, site_mapping)
+        return inquiries.dry_run(self._core, events, owner, mapping, provenance)
 
     # --- schema -------------------------------------------------------------------------------------------------------
 
@@ -544,7 +594,8 @@ class Broker:
         found = inquiries.find_dead_letter(self._core, seq, publisher)
         if found is None or found.kind != "event":
             raise UnknownDeadLetter(seq)
-        return self.publish(found.body, publisher=found.publisher, idempotency_key=f"dead letter {seq}")
+        key, site = f"dead letter {seq}", found.site or None
+        return self.publish(found.body, publisher=found.publisher, idempotency_key=key, site=site)
 
     def explain(self, seq: int, subscription: int, *, owner: str) -> Explanation:
         """Return why a stored notification came; raises UnknownNotification, also where it is another's."""
@@ -562,6 +613,11 @@ class Broker:
         """Return an event, or an offer, as publishing it would take it; raises EventRejected."""
         self._core.refresh()
         return inquiries.read_event(self._core, raw)
+
+    @functools.cached_property
+    def sites(self) -> Sites:
+        """What accounts publish as."""
+        return Sites(self._core, functools.partial(self._queue.call, self._run_changes))
 
     @functools.cached_property
     def held_offers(self) -> HeldOffers:

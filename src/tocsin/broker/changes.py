@@ -42,6 +42,7 @@ from tocsin.errors import (
 from tocsin.schema import Schema
 from tocsin.schema.files import dumps
 from tocsin.schema.growth import check_extends, described
+from tocsin.schema.sources import has_sources, with_sources
 from tocsin.store import accounts, events, schema_history, subscriptions
 from tocsin.store.accounts import Account
 from tocsin.store.store import instant
@@ -299,7 +300,10 @@ class ExtendSchema:
 
     def run(self, commit: Commit, settings: BrokerSettings) -> tuple[Schema, int]:
         del settings
-        extended = replace(self.change(commit.schema), version=commit.schema.version + 1)
+        changed = self.change(commit.schema)
+        if has_sources(commit.schema) or has_sources(changed):
+            changed = with_sources(changed)  # new event types tell where their events come from, too
+        extended = replace(changed, version=commit.schema.version + 1)
         check_extends(commit.schema, extended)
         said = self.words
         if self.by:

@@ -59,6 +59,7 @@ class BrokerSettings:
     expression_bytes: int = 64 << 10
     subscriptions_per_owner: int = 1_000_000
     subscription_bytes_per_owner: int = 4 << 30  # by store/subscriptions.py
+    sites_per_owner: int = 100
     processor_seconds_per_owner: float | None = None  # that its subscriptions may take in an hour: see cost_meter.py
     waiting_requests: int = 20_000  # in the queue of the group commit; beyond it, Overloaded
     page: int = 1000  # notifications in one page at most

@@ -17,7 +17,7 @@ import httpx
 import msgspec
 
 from tocsin.client import calls
-from tocsin.client.calls import ClientCall, Start
+from tocsin.client.calls import ClientCall, MappingVersion, Start
 from tocsin.client.transport import Retries, ServerEvent, ServiceRefused, ServiceUnreachable, StreamReader
 from tocsin.documents.events import BatchReceipt, Notification
 
@@ -141,6 +141,14 @@ class Client:
     publish_all = _waited(calls.publish_all)
     publish_messages = _waited(calls.publish_messages)
     matches_of = _waited(calls.matches_of)
+    add_site = _waited(calls.add_site)
+    sites = _waited(calls.sites)
+    site = _waited(calls.site)
+    change_site = _waited(calls.change_site)
+    end_site = _waited(calls.end_site)
+    set_site_mapping = _waited(calls.set_site_mapping)
+    site_mapping = _waited(calls.site_mapping)
+    site_mappings = _waited(calls.site_mappings)
     subscribe = _waited(calls.subscribe)
     subscription = _waited(calls.subscription)
     subscriptions = _waited(calls.subscriptions)
@@ -226,7 +234,14 @@ class Client:
         return _taken(self._http, token)
 
     def publish_many(
-        self, events: Iterable[Event], *, size: int = 1000, atomic: bool = False, receipts: bool = False
+        self,
+        events: Iterable[Event],
+        *,
+        size: int = 1000,
+        atomic: bool = False,
+        receipts: bool = False,
+        site: str | None = None,
+        mapping: MappingVersion | None = None,
     ) -> Iterator[BatchReceipt]:
         """Publish any number of events in batches of `size`; yields what became of each batch, with `receipts` of each event.
 
@@ -234,7 +249,7 @@ class Client:
         service asks for, under the same key: nothing is published twice.
         """
         for chunk in _chunks(events, size):
-            yield self.publish_all(chunk, atomic=atomic, receipts=receipts)
+            yield self.publish_all(chunk, atomic=atomic, receipts=receipts, site=site, mapping=mapping)
 
     def listen(
         self, *, cursor: str | None = None, consumer: str = "default", start: Start = "acknowledged"
@@ -300,6 +315,14 @@ class AsyncClient:
     publish_all = _awaited(calls.publish_all)
     publish_messages = _awaited(calls.publish_messages)
     matches_of = _awaited(calls.matches_of)
+    add_site = _awaited(calls.add_site)
+    sites = _awaited(calls.sites)
+    site = _awaited(calls.site)
+    change_site = _awaited(calls.change_site)
+    end_site = _awaited(calls.end_site)
+    set_site_mapping = _awaited(calls.set_site_mapping)
+    site_mapping = _awaited(calls.site_mapping)
+    site_mappings = _awaited(calls.site_mappings)
     subscribe = _awaited(calls.subscribe)
     subscription = _awaited(calls.subscription)
     subscriptions = _awaited(calls.subscriptions)
@@ -385,7 +408,14 @@ class AsyncClient:
         return _taken(self._http, token)
 
     async def publish_many(
-        self, events: Iterable[Event], *, size: int = 1000, atomic: bool = False, receipts: bool = False
+        self,
+        events: Iterable[Event],
+        *,
+        size: int = 1000,
+        atomic: bool = False,
+        receipts: bool = False,
+        site: str | None = None,
+        mapping: MappingVersion | None = None,
     ) -> AsyncIterator[BatchReceipt]:
         """Publish any number of events in batches of `size`; yields what became of each batch, with `receipts` of each event.
 
@@ -393,7 +423,7 @@ class AsyncClient:
         service asks for, under the same key: nothing is published twice.
         """
         for chunk in _chunks(events, size):
-            yield await self.publish_all(chunk, atomic=atomic, receipts=receipts)
+            yield await self.publish_all(chunk, atomic=atomic, receipts=receipts, site=site, mapping=mapping)
 
     async def listen(
         self, *, cursor: str | None = None, consumer: str = "default", start: Start = "acknowledged"

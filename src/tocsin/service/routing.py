@@ -130,6 +130,15 @@ TABLE: dict[tuple[str, str], AccessRule] = {
     ("POST", "/v1/webhooks/{id}/replay"): OWNER,
     ("GET", "/v1/dead-letters"): MEMBER,
     ("POST", "/v1/dead-letters/{seq}/replay"): OWNER,
+    # sites
+    ("POST", "/v1/sites"): MEMBER,
+    ("GET", "/v1/sites"): MEMBER,
+    ("GET", "/v1/sites/{name}"): MEMBER,
+    ("PATCH", "/v1/sites/{name}"): OWNER,
+    ("DELETE", "/v1/sites/{name}"): OWNER,
+    ("PUT", "/v1/sites/{name}/mapping"): OWNER,
+    ("GET", "/v1/sites/{name}/mapping"): OWNER,
+    ("GET", "/v1/sites/{name}/mappings"): OWNER,
     # accounts
     ("POST", "/v1/accounts"): ANYONE,
     ("GET", "/v1/accounts"): ADMIN,
@@ -159,7 +168,7 @@ def rule_of(method: str, path: str) -> AccessRule:
     return TABLE["GET" if method == "HEAD" else method, path]
 
 
-_PUBLISHING = ("/v1/events", "/v1/offers", "/v1/dead-letters")
+_PUBLISHING = ("/v1/events", "/v1/offers", "/v1/dead-letters", "/v1/sites")
 _LOOKING = ("/v1/drafts", "/v1/offers/query", "/v1/notifications", "/v1/inbox", "/v1/xml")  # though they are posted
 _ACCOUNT = ("/v1/account", "/v1/tokens", "/v1/sessions")
 
@@ -168,7 +177,7 @@ def scope_of(method: str, path: str) -> Scope:
     """Return what a token that was made for less than everything needs, beside the role.
 
     read        whatever changes nothing, and acknowledging what was read
-    publish     events and offers, and dead letters once more
+    publish     events and offers, dead letters once more, and sites to publish as
     subscribe   subscriptions and webhooks
     account     the account itself: its credentials, password, audit trail and end
     admin       what needs the role admin

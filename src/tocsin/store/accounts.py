@@ -34,7 +34,7 @@ class Account:
 
     number: int
     name: str
-    role: str
+    role: str  # member, publisher (who may extend the schema), admin
     password_hash: str | None = field(repr=False)
     created_us: int
     disabled_us: int | None
@@ -88,7 +88,7 @@ def create_account(
     """Store an account; raises AccountExists."""
     if find_account(transaction.connection, name) is not None:
         raise AccountExists(name)
-    row = {"name": name, "role": role, "credentials": password_hash, "created_us": transaction.now_us}
+    row = {**_role(role), "name": name, "credentials": password_hash, "created_us": transaction.now_us}
     transaction.connection.execute(insert(accounts).values(**row, quotas=_quotas_text(quotas)))
     made = read_account(transaction.connection, name)
     if made is None:
@@ -127,6 +127,8 @@ def change_account(transaction: Transaction, number: int, **changes: Any) -> Non
         changes["quotas"] = _quotas_text(changes["quotas"])
     if "password_hash" in changes:
         changes["credentials"] = changes.pop("password_hash")
+    if "role" in changes:
+        changes |= _role(changes["role"])
     transaction.connection.execute(update(accounts).where(accounts.c.number == number).values(**changes))
 
 
@@ -141,7 +143,7 @@ def erase_account(transaction: Transaction, number: int) -> None:
 
     Its name becomes free; the one it has then cannot be registered.
     """
-    gone = {"name": f"~{number}", "role": "member", "credentials": None, "quotas": None}
+    gone = {"name": f"~{number}", **_role("member"), "credentials": None, "quotas": None}
     chosen = update(accounts).where(accounts.c.number == number)
     transaction.connection.execute(chosen.values(**gone, disabled_us=transaction.now_us))
 
@@ -153,7 +155,13 @@ def _one(connection: Connection, query: Select[Any]) -> Account | None:
 
 def _account(row: Row[Any]) -> Account:
     quotas = json.loads(row.quotas) if row.quotas else {}
-    return Account(row.number, row.name, row.role, row.credentials, row.created_us, row.disabled_us, quotas)
+    role = "publisher" if row.role == "member" and row.extends_schema else row.role
+    return Account(row.number, row.name, role, row.credentials, row.created_us, row.disabled_us, quotas)
+
+
+def _role(role: str) -> dict[str, Any]:
+    """Return a role as it is stored: a publisher is a member who extends the schema."""
+    return {"role": "member" if role == "publisher" else role, "extends_schema": int(role == "publisher")}
 
 
 def _quotas_text(quotas: Mapping[str, int] | None) -> str | None:
