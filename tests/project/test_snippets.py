@@ -23,7 +23,7 @@ from tocsin.schema.examples import load_example
 
 # Pages that a test of their own runs, because it asks more of them.
 ELSEWHERE = {
-    "README.md": {"python"},  # test_readme.py
+    "README.md": {"python"},  # tests/project/test_readme.py
     "docs/language.md": {
         "example",
         "loose",
@@ -33,7 +33,7 @@ ELSEWHERE = {
         "text-form",
         "bulk-form",
         "toml",
-    },  # test_language_doc.py
+    },  # tests/language/test_language_doc.py
     "docs/tutorial.md": {"python"},  # tests/service/test_docs.py
     "docs/xml.md": {"python", "xml"},  # tests/xml/test_xml_doc.py
     "docs/spark.md": {"python"},  # tests/pipeline/test_tutorial.py
