@@ -291,15 +291,27 @@ SchemaChange = Callable[[Schema], Schema]
 
 
 @dataclass(frozen=True, slots=True)
+class Acceptance:
+    """An admin's yes to a proposal."""
+
+    proposal: int
+    who: str
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ExtendSchema:
     """Put the schema that `change` makes of the present one in force, as the next version."""
 
     change: SchemaChange
     words: str  # why
     by: str = ""  # who
+    accepts: Acceptance | None = None  # the proposal that asks for it
 
     def run(self, commit: Commit, settings: BrokerSettings) -> tuple[Schema, int]:
         del settings
+        if self.accepts is not None:
+            schema_history.waiting_proposal(commit.connection, self.accepts.proposal)
         changed = self.change(commit.schema)
         if has_sources(commit.schema) or has_sources(changed):
             changed = with_sources(changed)  # new event types tell where their events come from, too
@@ -309,6 +321,10 @@ class ExtendSchema:
         if self.by:
             said = f"{self.by}: {'; '.join(described(commit.schema, extended))}{f' ({said})' if said else ''}"
         seq = schema_history.add_version(commit.transaction, extended, said)
+        if (yes := self.accepts) is not None:
+            schema_history.decide_proposal(
+                commit.transaction, yes.proposal, "accepted", yes.who, yes.words, extended.version
+            )
         commit.set_schema(extended)
         return extended, seq
 
