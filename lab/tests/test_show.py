@@ -8,6 +8,7 @@ from tests.matching.test_every_engine import CLASSIC, auction
 from tocsin.errors import NotSupported
 from tocsin.language import bind, parse
 from tocsin.matching import Engine, engine_of
+from tocsin.schema import EventType, NumericDomain, Schema, TypeAttribute
 from tocsin_lab.show import show
 
 SCENARIO = {"s1": "a > 6 and b = 6 and c < 12", "s2": "a > 6 and d = 7", "s3": "d = 7 and e < 3"}
@@ -40,6 +41,38 @@ def test_the_snapshots_of_thesis_7_5() -> None:
         "  s1  1 of 3\n"
         "  s3  1 of 2\n"
     )
+
+
+def small_numbers(highest: int) -> Schema:
+    domain = NumericDomain(name="v", type="int", minimum=1, maximum=highest)
+    return Schema({"v": domain}, {"v": "v"}, {"event": EventType("event", (TypeAttribute("v", mandatory=False),))})
+
+
+def shown_table(highest: int, event: int) -> str:
+    schema = small_numbers(highest)
+    matcher = engine_of("counting-table")(schema)
+    for id, text in enumerate(["v = 4", "v != 4", "v > 2", "v > 5", "v < 7"], 1):
+        matcher.add(f"s{id}", bind(parse(text), schema))
+    return show(matcher, schema.admit({"v": event}))
+
+
+def test_the_table_of_topss_figure_1() -> None:
+    """Operators by values; the event's value 4 is an index, and what is satisfied is inferred from it to both sides."""
+    assert shown_table(8, 4).split("predicate → subscriptions")[0] == (
+        "table of v, 1 to 8\n"
+        "         1   2   3 [4]   5   6   7   8\n"
+        "  =      .   .   . p1*   .   .   .   .\n"
+        "  !=     .   .   .  p2   .   .   .   .\n"
+        "  >      . p3*   .   .  p4   .   .   .\n"
+        "  <      .   .   .   .   .   . p5*   .\n"
+    )
+
+
+def test_of_a_large_domain_only_the_values_that_occur_are_drawn() -> None:
+    text = shown_table(1_000, 900)
+    assert text.startswith("table of v, 1 to 1000, 5 of 1,000 values\n")
+    assert "[900]" in text
+    assert "p2*" in text
 
 
 def test_the_matching_tree_of_the_symmetric_papers_figure_3() -> None:

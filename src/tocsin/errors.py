@@ -27,6 +27,10 @@
     └── BrokerError              a request to the broker is refused; nothing of it was done
         ├── WrongTicket          the ticket does not belong to the subscription
         ├── AccountExists        there is an account of that name
+        ├── SiteExists           there is, or was, a site of that name
+        ├── UnknownSite          there is no such site
+        ├── NotYourSite          the site is another account's
+        ├── UnknownProposal      there is no such proposal, or it had its answer
         ├── UnknownNotification  there is no such notification, or it is another's
         ├── UnknownDeadLetter    there is no such dead letter, or it is another's
         ├── UnknownOffer         there is no such offer, or it is another's
@@ -124,7 +128,7 @@ class Violation:
     """One way in which an event breaks the rules.
 
     `rule` is one of: not an object, no event type, unknown event type, unknown attribute, missing mandatory attribute,
-    several values for a unique attribute, no value, bad value, too large.
+    several values for a unique attribute, no value, bad value, too large, reserved attribute.
     """
 
     rule: str
@@ -320,6 +324,38 @@ class AccountExists(BrokerError):
         super().__init__(f"there is an account {name!r} already; choose another name")
 
 
+class SiteExists(BrokerError):
+    """There is a site of that name, or there was one."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"there is a site {name!r} already, or there was one; choose another name")
+
+
+class UnknownSite(BrokerError):
+    """There is no site of that name, or no such version of its mapping."""
+
+    def __init__(self, name: str, what: str = "there is no site") -> None:
+        self.name = name
+        super().__init__(f"{what} {shown(name)}")
+
+
+class NotYourSite(BrokerError):
+    """The site is another account's."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"the site {shown(name)} is another account's; its owner publishes as it")
+
+
+class UnknownProposal(BrokerError):
+    """No such proposal to extend the schema waits for an answer."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(f"no proposal {number} waits for an answer")
+
+
 class UnknownNotification(BrokerError):
     """No such notification is kept, or it is another's."""
 
@@ -380,6 +416,14 @@ class LimitExceeded(BrokerError):
 
 class QuotaExceeded(LimitExceeded):
     """A bound on what one owner or publisher may have or send."""
+
+
+class Slowed(QuotaExceeded):
+    """An account costs more processor time than it may, and may add nothing until that has run off."""
+
+    def __init__(self, message: str, retry_after_seconds: float) -> None:
+        self.retry_after_seconds = retry_after_seconds
+        super().__init__(message)
 
 
 class Overloaded(LimitExceeded):

@@ -86,6 +86,33 @@ def test_publish_translates_a_sites_documents_by_its_mapping(live: Live, tmp_pat
     assert "from Preis" in result.stderr
 
 
+def test_a_site_publishes_its_documents_by_its_stored_mapping(live: Live, tmp_path: Path) -> None:
+    mapping, documents = tmp_path / "site.toml", tmp_path / "cars.csv"
+    mapping.write_text(
+        'site = "s"\nevent_type = "car"\nid = "nr"\nrules = [{ from = "Preis", to = "price", scale = 0.01 }]\n'
+    )
+    documents.write_text("nr,Preis\n17,1250\n18,viel\n")
+    run("site", "add", "Hammer & Sons", "--contact", "ada@example.org")
+    run("subscribe", "car where source.site = 'Hammer & Sons'")
+    assert run("site", "mapping", "Hammer & Sons", str(mapping), "--words", "the first").stdout == "version 1\n"
+    result = run("publish", str(documents), "--site", "Hammer & Sons")
+    assert (result.exit_code, result.stdout) == (1, "1 accepted, 1 rejected\n")
+    assert "event 2: price, from Preis" in result.stderr
+    result = run(
+        "publish", str(documents), "--site", "Hammer & Sons", "--mapping", str(mapping)
+    )  # this one, not the stored
+    assert result.stdout == "1 accepted, 1 rejected\n"
+    told = [json.loads(line)["event"] for line in run("listen", "--count", "2").stdout.splitlines()]
+    assert [one["source.key"] for one in told] == ["Hammer & Sons/17"] * 2
+    assert told[0] == told[1]
+    assert "the first" in run("site", "mapping", "Hammer & Sons", "--history").stdout
+    assert "scale = 0.01" in run("site", "mapping", "Hammer & Sons").stdout
+    run("site", "change", "Hammer & Sons", "--home-page", "https://example.org/")
+    assert "https://example.org/  mapping 1" in run("site", "list", "--own").stdout
+    run("site", "end", "Hammer & Sons")
+    assert run("site", "list").stdout == ""
+
+
 def test_publish_reads_standard_input_and_says_what_was_bad(live: Live) -> None:
     result = run("publish", "--json", stdin='{"event_type": "car", "price": 5}\n{"event_type": "car", "price": "x"}\n')
     assert json.loads(result.stdout) == {"accepted": 1, "rejected": 1}

@@ -38,6 +38,10 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "replace": (10**9, "car where price < 9"),
     "explain": ("car where price < 9", CAR),
     "explain_event": (10**9, CAR),
+    **dict.fromkeys(("site", "change_site", "end_site", "site_mapping", "site_mappings"), ("nobody & none",)),
+    "add_site": ("Hammer & Sons",),
+    "set_site_mapping": ("nobody & none", {"rules": []}),
+    **dict.fromkeys(("accept_proposal", "refuse_proposal"), (10**9,)),
     "mark_inbox_read": (1,),
     "acknowledge": ("no cursor",),
     "why": ("no cursor",),
@@ -71,6 +75,7 @@ def requests() -> dict[str, ClientCall[Any]]:
     }
     found = {name: build(*ARGUMENTS.get(name, ())) for name, build in made.items()}
     found["audit of all"] = calls.audit(everybody=True)
+    found["costs of all"] = calls.costs(everybody=True)
     return found
 
 
@@ -91,7 +96,7 @@ def test_the_client_has_every_route_of_the_service() -> None:
 
 
 def test_both_clients_have_every_request() -> None:
-    names = {name for name in requests() if name != "audit of all"}
+    names = {name for name in requests() if not name.endswith(" of all")}
     for client in (Client, AsyncClient):
         assert {name for name in names if not callable(getattr(client, name, None))} == set()
 

@@ -42,6 +42,9 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/v1/sessions"): {"name": "ada", "password": PASSWORD},
     ("POST", "/v1/tokens"): {"name": "another"},
     ("DELETE", "/v1/account"): {"password": "not the password"},
+    ("POST", "/v1/sites"): {"name": "Hammer & Sons"},
+    ("PATCH", "/v1/sites/{name}"): {"contact": "ada@example.org"},
+    ("PUT", "/v1/sites/{name}/mapping"): {"mapping": {"event_type": "car", "rules": []}},
 }
 
 
@@ -53,7 +56,7 @@ def verdict(method: str, path: str, asker: str) -> set[int]:
         if rule.needs == "anyone" or (rule.needs in ("guest", "publisher") and asker == "anonymous"):
             return good
         return {401}
-    if rule.needs == "admin" and asker != "admin":
+    if rule.needs in ("admin", "extender") and asker != "admin":
         return {403}
     if rule.owned and asker in ("other", "admin"):  # an admin does not own it either
         return {404}
@@ -70,6 +73,8 @@ async def things_of(world: World, name: str) -> dict[str, dict[str, str]]:
     token = (await client.post("/v1/tokens", json={"name": "one"})).json()
     session = await world.service.identities.log_in(name, PASSWORD, "test")
     job = await backfill(world, name)
+    site = (await client.post("/v1/sites", json={"name": f"site {token['id']}"})).json()["name"]
+    await client.put(f"/v1/sites/{site}/mapping", json={"mapping": {"event_type": "car", "rules": []}})
     bad = b'{"event_type": "car", "price": "dear"}'
     ndjson = {"content-type": "application/x-ndjson"}
     (letter,) = (await client.post("/v1/events?atomic=false", content=bad, headers=ndjson)).json()["items"]
@@ -82,6 +87,8 @@ async def things_of(world: World, name: str) -> dict[str, dict[str, str]]:
         "/v1/drafts/backfills": {"id": str(job["id"])},
         "/v1/dead-letters": {"seq": str(letter["seq"])},
         "/v1/accounts": {"name": "bob"},
+        "/v1/sites": {"name": site},
+        "/v1/schema/proposals": {"number": "1"},
         "/v1/schema/versions": {"version": "1"},
         "/v1/offers/": {"seq": "1"},
         "/v1/schema/dtd": {"kind": "ADD_EVENT"},
@@ -134,6 +141,9 @@ def test_every_route_answers_everybody_as_the_table_says(tmp_path: Path) -> None
         ("DELETE", "/v1/account"): {403},  # not with that password
         ("POST", "/v1/notifications/acknowledge"): {400},  # the cursor is ada's
         ("DELETE", "/v1/offers/{seq}"): {404},
+        ("POST", "/v1/sites"): {409},  # made by the asker before
+        ("POST", "/v1/schema/proposals/{number}/accept"): {404},  # there is none
+        ("POST", "/v1/schema/proposals/{number}/refuse"): {404},
     }
 
     async def scenario(world: World) -> None:

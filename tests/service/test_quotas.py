@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.broker.market import open_broker
 from tests.databases import place, postgres
-from tests.service.world import World, play
+from tests.service.live import serving
+from tests.service.world import PASSWORD, World, play
 from tocsin.broker import expressions
 from tocsin.broker.expressions import prepare
 from tocsin.operators.operator import operator
@@ -114,3 +117,47 @@ def test_bulk_with_a_wrong_last_line_is_refused_before_all_are_judged(
         assert world.broker.subscriptions("ada") == []
 
     play(tmp_path, scenario)
+
+
+def test_account_that_costs_too_much_is_slowed_then_paused_and_told_by_its_stream_and_page(tmp_path: Path) -> None:
+    with serving(tmp_path) as live, live.http("ada") as ada, live.http("bob") as bob:
+        with live.broker.store.write() as turn:
+            number = accounts.find_accounts(turn.connection, ["ada"])["ada"]
+            accounts.change_account(turn, number, quotas={"processor_seconds": 6})
+        heavy = ada.post("/v1/subscriptions", json={"text": "car where price > 0"}).json()["id"]
+        theirs = bob.post("/v1/subscriptions", json={"text": "car where price > 0"}).json()["id"]
+        for price in range(1, 6):
+            assert bob.post("/v1/events", json={"event_type": "car", "price": price}).status_code == 201
+        (cost,) = ada.get("/v1/account/costs").json()["items"]
+        assert (cost["subscription"], cost["owner"], cost["matches"]) == (heavy, "ada", 5)
+        assert cost["processor_us"] > 0
+        assert {one.owner for one in live.broker.costs().items} == {"ada", "bob"}
+        assert ada.get("/v1/account").json()["used"]["processor_us"] == cost["processor_us"]
+        meter = live.broker._core.meter
+        meter._level[number] = 1.5e6  # a second is its burst
+        refused = ada.post("/v1/subscriptions", json={"text": "car where price > 1"})
+        assert refused.status_code == 429
+        assert "processor time" in refused.json()["detail"]
+        assert 250 <= int(refused.headers["retry-after"]) <= 300
+        with ada.stream("GET", "/v1/notifications/stream?start=now") as stream:
+            lines = stream.iter_lines()
+            next(lines)
+            meter._level[number] = 2.5e6
+            assert "event: paused" in takewhile_told(lines)
+        views = [ada.get(f"/v1/subscriptions/{heavy}").json(), bob.get(f"/v1/subscriptions/{theirs}").json()]
+        assert [one["paused"] for one in views] == [True, False]
+        trail = ada.get("/v1/account/audit").json()["items"]
+        assert any(one["action"] == "subscription.paused" and str(heavy) in one["subject"] for one in trail)
+        with httpx.Client(base_url=live.url, headers={"origin": live.url}, timeout=30) as browser:
+            assert browser.post("/v1/sessions", json={"name": "ada", "password": PASSWORD}).status_code == 201
+            assert "It was paused: its matches took" in browser.get(f"/subscriptions/{heavy}").text
+
+
+def takewhile_told(lines: Iterator[str]) -> list[str]:
+    """Return the lines of a stream up to the first that names an event."""
+    told: list[str] = []
+    for line in lines:
+        told.append(line)
+        if line.startswith("event:"):
+            break
+    return told

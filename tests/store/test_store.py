@@ -227,10 +227,9 @@ def test_store_that_was_upgraded_and_used_goes_back_with_everything_and_forth_ag
     assert database.downgrade(place, "0006") == (HEAD, "0006")
     assert shape_of(engine) == made
     back = rows_of(engine)
-    assert {
-        name: rows_without(used[name], {"price", "subscription_bytes", "checksum", "renews"}) for name in back
-    } == back
-    assert set(used) - set(back) == {"seals"}
+    newer = {"price", "subscription_bytes", "checksum", "renews", "extends_schema", "site"}
+    assert {name: rows_without(used[name], newer) for name in back} == back
+    assert set(used) - set(back) == {"seals", "sites", "site_mappings", "schema_proposals"}
     with pytest.raises(NeedsUpgrade):
         Store.open(place)
     engine.dispose()
@@ -251,6 +250,15 @@ def test_what_renews_itself_lasts_for_a_year_in_a_store_that_goes_back(place: st
     with open_broker(place, schema=None) as broker:
         assert (broker.subscription(lasting.id, owner="ada").lease_end - broker.now()).days >= 365
         assert broker.subscription(ending.id, owner="ada").lease_end == ending.lease_end
+
+
+def test_store_with_sites_does_not_go_back_to_where_they_have_no_place(place: str) -> None:
+    with open_broker(place) as broker:
+        broker.sites.add("Hammer & Sons", owner="ada", contact="ada@example.org")
+    with pytest.raises(StoreError, match="the store has 1 sites, which version 0009 cannot hold"):
+        database.downgrade(place, "0009")
+    with open_broker(place, schema=None) as broker:
+        assert [site.name for site in broker.sites.list()] == ["Hammer & Sons"]
 
 
 def test_store_does_not_go_back_to_where_not_all_of_it_has_a_place(place: str) -> None:

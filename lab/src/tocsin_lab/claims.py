@@ -225,10 +225,20 @@ class Statement:
         if results is None:
             return Claim(self, Verdict.UNMEASURED, [], "this experiment is not among the stored results")
         judged = [part.judge(results) for part in self.parts]
-        reasons = list(dict.fromkeys(each.reason for each in judged if each.reason))
-        if len(reasons) > 1:
-            reasons = [reason for reason in reasons if reason != NOT_EXPLAINED]
-        return Claim(self, every(each.verdict for each in judged), judged, "; ".join(reasons))
+        verdict = every(each.verdict for each in judged)
+        return Claim(self, verdict, judged, self._reason(judged) if verdict is Verdict.FAILS else "")
+
+    def _reason(self, judged: Sequence[Judged]) -> str:
+        """Return what the parts found, and for which of them the claim does hold."""
+        reasons = [each.reason for each in judged if each.reason and each.reason != NOT_EXPLAINED]
+        names = [" and ".join(sorted({series for series, _ in part.compared()})) for part in self.parts]
+        held, failed = (
+            [name for name, each in zip(names, judged, strict=True) if each.verdict is verdict]
+            for verdict in (Verdict.HOLDS, Verdict.FAILS)
+        )
+        if held:
+            reasons.insert(0, f"holds for {'; '.join(dict.fromkeys(held))}, not for {'; '.join(dict.fromkeys(failed))}")
+        return "; ".join(dict.fromkeys(reasons)) or NOT_EXPLAINED
 
 
 @dataclass(frozen=True)

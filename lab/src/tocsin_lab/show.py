@@ -2,12 +2,12 @@
 
 For counting these are the figures of thesis section 7.5: the predicate clusters by operator and attribute (figure 7.4),
 the association of predicates with subscriptions (7.3, 7.6), and for an event the satisfied predicates (7.5) and the
-subscriptions with their hits (7.7).
+subscriptions with their hits (7.7). Where the predicates lie in a table it is figure 1 of TOPSS: operators by values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tocsin.errors import NotSupported
 from tocsin.matching import Engine
@@ -27,6 +27,8 @@ from tocsin_lab.classic.propagation import PropagationMatcher
 from tocsin_lab.classic.quarantining import QuarantiningMatcher
 from tocsin_lab.classic.rows import ABSENT, NONE_IN, NONE_OF, PRESENT, SOME_IN, CodedPredicate
 from tocsin_lab.classic.schema_clustering import SchemaClusteringMatcher
+from tocsin_lab.classic.stage import EQ, GE, LE, NE, OTHER, operator_of
+from tocsin_lab.classic.value_table import ValueTable
 
 LARGEST = 200  # subscriptions: a picture of more is no picture
 
@@ -111,13 +113,10 @@ def _counting(matcher: CountingMatcher, event: Event | None) -> Iterator[str]:
         row: [matcher.predicates.numbering.number(*predicate) for predicate in matcher.rows.of(row)]
         for row in matcher.rows.live().tolist()
     }
-    yield "predicates, each stored once"
-    clusters: dict[str, list[int]] = {}
-    for number in live:
-        clusters.setdefault(texts[number].removeprefix("not ").split(" ")[1], []).append(number)
-    for operator in sorted(clusters):
-        shown = ", ".join(f"p{number + 1}: {texts[number]}" for number in clusters[operator])
-        yield f"  {operator:<3} {shown}"
+    if isinstance(matcher.predicates.stage, ValueTable):
+        yield from _value_tables(matcher, {number: CodedPredicate(*keys[number].tolist()) for number in live}, event)
+    else:
+        yield from _operator_clusters(texts)
     yield "predicate → subscriptions"
     for number in live:
         yield f"  p{number + 1} → " + _owners(matcher, [row for row, found in of_row.items() if number in found])
@@ -131,6 +130,65 @@ def _counting(matcher: CountingMatcher, event: Event | None) -> Iterator[str]:
         if hits:
             verdict = "  matches" if hits == len(found) else ""
             yield f"  {matcher._owner[row]}  {hits} of {len(found)}{verdict}"
+
+
+def _operator_clusters(texts: Mapping[int, str]) -> Iterator[str]:
+    yield "predicates, each stored once"
+    clusters: dict[str, list[int]] = {}
+    for number, text in texts.items():
+        clusters.setdefault(text.removeprefix("not ").split(" ")[1], []).append(number)
+    for operator in sorted(clusters):
+        shown = ", ".join(f"p{number + 1}: {texts[number]}" for number in clusters[operator])
+        yield f"  {operator:<3} {shown}"
+
+
+# --- TOPSS figure 1: the table of a finite domain -------------------------------------------------------------------
+
+WIDEST = 24  # values: of a larger domain only those that a predicate or the event has
+_ROWS = {"=": (EQ, 0), "!=": (NE, 0), ">": (GE, -1), "<": (LE, 1)}  # the paper's > 7 lies here as >= 8
+
+
+def _value_tables(
+    matcher: CountingMatcher, predicates: Mapping[int, CodedPredicate], event: Event | None
+) -> Iterator[str]:
+    """Yield a table for each column with a finite domain: the paper's operators by its values, numbers of predicates in it."""
+    coded = None if event is None else matcher.columns.code_event(event)
+    satisfied = set() if coded is None else set(matcher.predicates.satisfied(coded).tolist())
+    beside = dict(predicates)
+    for number, column in enumerate(matcher.columns.columns):
+        if not isinstance(column.labels, WholeLabels):
+            continue
+        here = {each: predicate for each, predicate in predicates.items() if predicate.column == number}
+        placed = {each: found for each, predicate in here.items() if (found := operator_of(predicate))[0] != OTHER}
+        occurred = [] if coded is None else coded.labels[coded.offset[number] : coded.offset[number + 1]].tolist()
+        yield from _value_table(column, column.labels, placed, satisfied, occurred)
+        beside = {each: predicate for each, predicate in beside.items() if each not in placed}
+    if beside:
+        texts = {each: predicate_text(matcher, predicate) for each, predicate in beside.items()}
+        yield "beside the tables: " + ", ".join(f"p{each + 1}: {text}" for each, text in texts.items())
+
+
+def _value_table(
+    column: ClassicColumn,
+    labels: WholeLabels,
+    placed: Mapping[int, tuple[int, int]],
+    satisfied: set[int],
+    occurred: list[int],
+) -> Iterator[str]:
+    shift = dict(_ROWS.values())
+    entries = {(operator, operand + shift[operator]): each for each, (operator, operand) in placed.items()}
+    values = list(range(labels.lowest, labels.highest + 1))
+    if labels.size > WIDEST:
+        values = sorted({value for _, value in entries} | set(occurred))
+    heads = [f"[{_key(column, value)}]" if value in occurred else _key(column, value) for value in values]
+    width = 1 + max(len(text) for text in [*heads, *(f"p{each + 1}*" for each in placed)])
+    whole = "" if labels.size <= WIDEST else f", {len(values)} of {labels.size:,} values"
+    yield f"table of {column.name}, {_key(column, labels.lowest)} to {_key(column, labels.highest)}{whole}"
+    yield "      " + "".join(f"{text:>{width}}" for text in heads)
+    for sign, (operator, _) in _ROWS.items():
+        numbers = [entries.get((operator, value)) for value in values]
+        cells = ["." if each is None else f"p{each + 1}{'*' if each in satisfied else ''}" for each in numbers]
+        yield f"  {sign:<3} " + "".join(f"{cell:>{width}}" for cell in cells)
 
 
 # --- access predicates and clusters -----------------------------------------------------------------------------------

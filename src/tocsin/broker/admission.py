@@ -18,7 +18,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -34,6 +34,7 @@ from tocsin.offers.programs import Programs
 from tocsin.operators.problem import EventEvaluation
 from tocsin.schema import EVENT_TYPE, Element, Event, Schema
 from tocsin.schema.event import admit_plain
+from tocsin.schema.sources import Provenance, check_provenance, has_sources
 
 LONGEST_TTL_SECONDS = 366 * 86400.0
 _SECOND = 1_000_000
@@ -127,16 +128,31 @@ def admit_all(
     most_bytes: int,
     offers: OfferAdmission | None = None,
     mapping: SiteMapping | None = None,
+    provenance: Provenance | None = None,
+    *,
+    as_said: bool = False,
 ) -> list[Admitted | Rejected]:
-    """Return what becomes of each raw event; offers are judged by `offers`. With a mapping, they are a site's documents."""
+    """Return what becomes of each raw event; offers are judged by `offers`.
+
+    With a mapping, they are a site's documents; with a provenance they are published as a site. Of events that are only asked
+    about, where they come from may be `as_said`.
+    """
+    sources = Sources(has_sources(schema) and not as_said, provenance)
     if mapping is None:
-        return [_admit(raw, raw, schema, most_bytes, offers) for raw in raws]
-    events = _translated(raws, mapping.over(schema), most_bytes)
-    return [_admit(raw, event, schema, most_bytes, offers) for raw, event in zip(raws, events, strict=True)]
+        return [_admit(raw, raw, schema, most_bytes, offers, sources) for raw in raws]
+    events = _translated(raws, mapping.over(schema), most_bytes, provenance)
+    return [_admit(raw, event, schema, most_bytes, offers, sources) for raw, event in zip(raws, events, strict=True)]
+
+
+class Sources(NamedTuple):
+    """Whether events tell where they come from, and where these do."""
+
+    told: bool
+    provenance: Provenance | None
 
 
 def _translated(
-    raws: Sequence[RawEvent], mapping: SiteMapping, most_bytes: int
+    raws: Sequence[RawEvent], mapping: SiteMapping, most_bytes: int, provenance: Provenance | None
 ) -> list[Mapping[str, object] | EventRejected]:
     """Return the event that each of a site's documents becomes, or why it is refused; all are translated at once."""
     found: list[Any] = []
@@ -147,6 +163,8 @@ def _translated(
             found.append(error)
     readable = [at for at, each in enumerate(found) if not isinstance(each, EventRejected)]
     for at, event in zip(readable, translate_batch(mapping, [found[at] for at in readable]), strict=True):
+        if provenance is not None and not isinstance(event, EventRejected):
+            event = provenance.stamped(event, *mapping.identity(found[at]))
         found[at] = event
     return found
 
@@ -157,12 +175,15 @@ def _admit(
     schema: Schema,
     most_bytes: int,
     offers: OfferAdmission | None,
+    sources: Sources,
 ) -> Admitted | Rejected:
     """Return what becomes of a raw event; `given` is what it was translated into."""
     try:
         if isinstance(given, EventRejected):
             raise given
         document = _object(given, most_bytes)
+        if sources.provenance is not None and given is raw:
+            document = _stamped(document, sources.provenance)
         event = admit_plain(schema, document)
         if event is not None and EVENT_TYPE in document:  # plain: its values are stored as they are written
             body = msgspec.json.encode(document)
@@ -170,12 +191,21 @@ def _admit(
             is_one = offers is not None and is_offer(document)
             event = offers.admit(document, schema) if offers is not None and is_one else schema.admit(document)
             body = stored_form(event)
+        if sources.told:
+            check_provenance(event, sources.provenance)
         if len(body) > most_bytes:
             raise EventRejected([_too_large(len(body), most_bytes)])
     except EventRejected as error:
         body = _as_it_came(raw)
         return Rejected(error.violations, body if len(body) <= most_bytes else body[:_SHOWN_BYTES])
     return Admitted(event, body)
+
+
+def _stamped(document: Any, provenance: Provenance) -> Any:
+    """Return an event, or an offer, with where it comes from; what is neither is left for admission to refuse."""
+    if is_offer(document) and isinstance(inner := document["event"], Mapping):
+        return {**document, "event": provenance.stamped(inner)}
+    return provenance.stamped(document) if isinstance(document, Mapping) else document
 
 
 def _object(raw: RawEvent, most_bytes: int) -> Mapping[str, object]:

@@ -25,6 +25,7 @@ import msgspec
 from tocsin.broker import deliveries, inbox, inquiries, publishing
 from tocsin.broker.admission import OfferAdmission, RawEvent
 from tocsin.broker.changes import (
+    Acceptance,
     Claim,
     ExtendSchema,
     FirstSchema,
@@ -55,7 +56,9 @@ from tocsin.broker.expressions import Expression, Prepared, prepare, prepare_all
 from tocsin.broker.inbox import InboxQuery
 from tocsin.broker.live_folder import open_index
 from tocsin.broker.publishing import NotPrefetched, Publish, PublishEach, run_publishes
-from tocsin.broker.sweeper import NoticeCallback, Sweeper
+from tocsin.broker.sites import Sites, WhichMapping
+from tocsin.broker.sweeper import PAUSED, NoticeCallback, PauseCallback, Sweeper
+from tocsin.documents.accounts import CostList, CostView
 from tocsin.documents.events import DeadLetterView, InboxPage, NotificationPage, PublishReceipt
 from tocsin.documents.subscriptions import EndReceipt, LeaseNotice, SubscriptionReceipt, SubscriptionView
 from tocsin.errors import IdempotencyConflict, QuotaExceeded, UnknownDeadLetter, UnknownSubscription, Violation
@@ -65,6 +68,7 @@ from tocsin.offers.program_files import ProgramsFile
 from tocsin.offers.programs import Programs
 from tocsin.operators.registry import Registry, open_registry
 from tocsin.schema import Event, Schema
+from tocsin.schema.sources import Provenance
 from tocsin.store import Store, accounts, progress, schema_history, subscriptions
 from tocsin.store.events import DeadLetter, find_answer, read_dead_letters
 from tocsin.store.schema_history import SchemaVersion
@@ -321,6 +325,10 @@ class Broker:
         """Call a function once for each lease that is about to end, whatever is restarted; `leases_ending` lists them."""
         self._sweeper.on_lease_ending(callback)
 
+    def on_paused(self, callback: PauseCallback) -> None:
+        """Call a function once for each subscription that is paused since its matches cost its account too much."""
+        self._sweeper.on_paused(callback)
+
     # --- events -------------------------------------------------------------------------------------------------------
 
     @overload
@@ -332,6 +340,8 @@ class Broker:
         atomic: bool = True,
         publisher: str = "",
         mapping: SiteMapping | None = None,
+        site: str | None = None,
+        site_mapping: WhichMapping = "newest",
     ) -> PublishReceipt: ...
 
     @overload
@@ -343,6 +353,8 @@ class Broker:
         atomic: bool = True,
         publisher: str = "",
         mapping: SiteMapping | None = None,
+        site: str | None = None,
+        site_mapping: WhichMapping = "newest",
     ) -> list[PublishReceipt]: ...
 
     def publish(
@@ -353,12 +365,17 @@ class Broker:
         atomic: bool = True,
         publisher: str = "",
         mapping: SiteMapping | None = None,
+        site: str | None = None,
+        site_mapping: WhichMapping = "newest",
     ) -> PublishReceipt | list[PublishReceipt]:
         """Store an event, or a batch in one commit, and the notifications of everyone whom it reaches.
 
         An event that breaks the rules is refused with all its violations (EventRejected; BatchRejected, and nothing
         of the batch is stored); with `atomic=False` it becomes a dead letter, its receipt says why, and the others are
-        stored. With a mapping the events are a site's documents, which it translates. The same idempotency key with the same events gives the same receipts, with others IdempotencyConflict.
+        stored. With a mapping the events are a site's documents, which it translates. As a `site` of the publisher's they say
+        where they come from, and are translated by its stored mapping, where it has one: the newest version, another, or none.
+        The same idempotency key with the same events gives the same receipts, with others IdempotencyConflict.
+        Raises UnknownSite, NotYourSite.
         """
         single = isinstance(events, Mapping | Event | bytes | str)
         raws: Sequence[RawEvent] = [events] if single else events  # type: ignore[list-item,assignment]
@@ -369,7 +386,8 @@ class Broker:
             check_name("an idempotency key", idempotency_key)
         if not raws:
             return []
-        request = Publish(raws, atomic, publisher, idempotency_key, single, mapping=mapping)
+        provenance, mapping = self._as_site(site, publisher, mapping, site_mapping)
+        request = Publish(raws, atomic, publisher, idempotency_key, single, mapping=mapping, provenance=provenance)
         request.judge(self._core, self._core.schema)
         if idempotency_key is None and request.refusal() is not None:
             # Refused without a commit, unless another process has extended the schema.
@@ -379,6 +397,15 @@ class Broker:
                 raise refusal
         receipts = self._publish(request)
         return receipts[0] if single else receipts
+
+    def _as_site(
+        self, site: str | None, publisher: str, mapping: SiteMapping | None, which: WhichMapping
+    ) -> tuple[Provenance | None, SiteMapping | None]:
+        """Return what publishing as a site needs; a mapping that is given counts, not the stored one."""
+        if site is None:
+            return None, mapping
+        provenance, stored = self.sites.opened(site, publisher, "none" if mapping is not None else which)
+        return provenance, mapping or stored
 
     def _publish(self, request: Publish | PublishEach) -> list[PublishReceipt]:
         """Publish, after operators and programs were asked; once more where somebody has subscribed meanwhile."""
@@ -392,13 +419,22 @@ class Broker:
             return receipts
 
     async def publish_soon(
-        self, event: RawEvent, *, idempotency_key: str | None = None, atomic: bool = True, publisher: str = ""
+        self,
+        event: RawEvent,
+        *,
+        idempotency_key: str | None = None,
+        atomic: bool = True,
+        publisher: str = "",
+        site: str | None = None,
+        site_mapping: WhichMapping = "newest",
     ) -> PublishReceipt:
         """Return the receipt of one event when it is on disk, as `publish` does, without a thread of its own."""
-        if self.takes_long:  # each in its own thread: operators that one event needs keep no other waiting
+        # Each in its own thread: operators that one event needs keep no other waiting; sites are looked up in the store.
+        if self.takes_long or site is not None:
             return await asyncio.to_thread(
-                self.publish, event, idempotency_key=idempotency_key, atomic=atomic, publisher=publisher
-            )
+                self.publish, event, idempotency_key=idempotency_key, atomic=atomic, publisher=publisher, site=site,
+                site_mapping=site_mapping,
+            )  # fmt: skip
         request = Publish([event], atomic, publisher, idempotency_key, single=True)
         try:
             receipts: list[PublishReceipt] = await self._queue.submit(self._run_publishes, request)
@@ -407,20 +443,31 @@ class Broker:
         return receipts[0]
 
     def publish_keyed(
-        self, raws: Sequence[RawEvent], keys: Sequence[str], publisher: str, *, atomic: bool
+        self,
+        raws: Sequence[RawEvent],
+        keys: Sequence[str],
+        publisher: str,
+        *,
+        atomic: bool,
+        site: str | None = None,
+        site_mapping: WhichMapping = "newest",
     ) -> list[PublishReceipt]:
         """Publish a batch whose events have a key each: what was published before, in whatever batch, is not again.
 
         All or none with `atomic`, as far as it can be known beforehand; raises BatchRejected, IdempotencyConflict.
         """
-        whole = Publish(raws, atomic, publisher, None, single=False)
+        provenance, mapping = self._as_site(site, publisher, None, site_mapping)
+        whole = Publish(raws, atomic, publisher, None, single=False, mapping=mapping, provenance=provenance)
         whole.judge(self._core, self.schema)
         if (refusal := whole.refusal()) is not None:
             raise refusal
-        requests = [Publish([raw], atomic, publisher, key, single=True) for raw, key in zip(raws, keys, strict=True)]
+        requests = [
+            Publish([raw], atomic, publisher, key, single=True, mapping=mapping, provenance=provenance)
+            for raw, key in zip(raws, keys, strict=True)
+        ]
         with self.store.read() as connection:
             for one in requests:
-                before = find_answer(connection, publisher, one.key or "")
+                before = find_answer(connection, publisher, one.stored_key)
                 if before is not None and before[0] != one.hashed:
                     raise IdempotencyConflict(one.key or "")
         return self._publish(PublishEach(requests, publisher))
@@ -434,11 +481,20 @@ class Broker:
         self.deliveries.matched(batch)
         self._listeners.wake(batch.owners)
 
-    def dry_run(self, events: Sequence[RawEvent], *, owner: str | None = None) -> list[inquiries.DryRun]:
+    def dry_run(
+        self,
+        events: Sequence[RawEvent],
+        *,
+        owner: str | None = None,
+        publisher: str = "",
+        site: str | None = None,
+        site_mapping: WhichMapping = "newest",
+    ) -> list[inquiries.DryRun]:
         """Return what publishing these events now would come to, and store nothing; matches of one owner, or of all."""
         if len(events) > self._core.settings.batch_events:
             raise QuotaExceeded(f"a batch of {len(events)} events; {self._core.settings.batch_events} is the most")
-        return inquiries.dry_run(self._core, events, owner)
+        provenance, mapping = self._as_site(site, publisher, None, site_mapping)
+        return inquiries.dry_run(self._core, events, owner, mapping, provenance)
 
     # --- schema -------------------------------------------------------------------------------------------------------
 
@@ -453,13 +509,16 @@ class Broker:
         """The schema in force, as far as this process knows: without a look into the store."""
         return self._core.schema
 
-    def extend_schema(self, change: SchemaChange, *, words: str = "", by: str = "") -> Schema:
+    def extend_schema(
+        self, change: SchemaChange, *, words: str = "", by: str = "", accepts: Acceptance | None = None
+    ) -> Schema:
         """Put in force, as the next version, what `change` makes of the present schema; return it.
 
         Everything that was valid stays valid, or SchemaError is raised: `broker.extend_schema(lambda schema:
         schema.add_attribute("colour", "text"))`. The history tells the words, and where it is told by whom, what changed. Events published after this returns are judged by it.
+        What `accepts` a proposal answers it in the same commit; raises UnknownProposal where it had its answer.
         """
-        extended, _ = self._queue.call(self._run_changes, ExtendSchema(change, words, by))
+        extended, _ = self._queue.call(self._run_changes, ExtendSchema(change, words, by, accepts))
         return extended  # type: ignore[no-any-return]
 
     def schema_history(self) -> list[SchemaVersion]:
@@ -539,7 +598,8 @@ class Broker:
         found = inquiries.find_dead_letter(self._core, seq, publisher)
         if found is None or found.kind != "event":
             raise UnknownDeadLetter(seq)
-        return self.publish(found.body, publisher=found.publisher, idempotency_key=f"dead letter {seq}")
+        key, site = f"dead letter {seq}", found.site or None
+        return self.publish(found.body, publisher=found.publisher, idempotency_key=key, site=site)
 
     def explain(self, seq: int, subscription: int, *, owner: str) -> Explanation:
         """Return why a stored notification came; raises UnknownNotification, also where it is another's."""
@@ -557,6 +617,11 @@ class Broker:
         """Return an event, or an offer, as publishing it would take it; raises EventRejected."""
         self._core.refresh()
         return inquiries.read_event(self._core, raw)
+
+    @functools.cached_property
+    def sites(self) -> Sites:
+        """What accounts publish as."""
+        return Sites(self._core, functools.partial(self._queue.call, self._run_changes))
 
     @functools.cached_property
     def held_offers(self) -> HeldOffers:
@@ -582,10 +647,32 @@ class Broker:
             return self._core.live.leases.live_of(owner)
 
     def usage_of(self, owner: int) -> dict[str, int]:
-        """Return how many subscriptions an account has, live and paused, and what they take in bytes."""
+        """Return how many subscriptions an account has, live and paused, and what they take in bytes and processor time."""
         with self.store.read() as connection:
             paused, taken = subscriptions.count_paused(connection, owner), subscriptions.bytes_of(connection, owner)
-        return {"subscriptions": self.live_of(owner) + paused, "subscription_bytes": taken}
+        cost = sum(one.processor_us for one in self._core.meter.costs(owner))
+        return {"subscriptions": self.live_of(owner) + paused, "subscription_bytes": taken, "processor_us": round(cost)}
+
+    def costs(self, owner: int | None = None, most: int = 100) -> CostList:
+        """Return what subscriptions, of one account or of all, cost within the last hour, the heaviest first.
+
+        It is what this process has matched: in microseconds of processor time, and in matches. See cost_meter.py.
+        """
+        meter = self._core.meter
+        found = {one.subscription: one for one in meter.costs(owner, most)}
+        with self.store.read() as connection:
+            known = {one.id: one for one in subscriptions.find_subscriptions(connection, list(found))}
+        items = [
+            CostView(known[id].origin, known[id].owner_name, one.matches, round(one.processor_us))
+            for id, one in found.items()
+            if id in known  # the others are removed
+        ]
+        return CostList(meter.match_us, items)
+
+    def why_paused(self, owner: int, subscription: int) -> str | None:
+        """Return why a subscription was paused last that its owner did not pause, as the audit trail has it."""
+        with self.store.read() as connection:
+            return accounts.last_action(connection, PAUSED, f"subscription {subscription}: ", owner)
 
     @property
     def store(self) -> Store:

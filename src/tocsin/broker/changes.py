@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -33,6 +33,7 @@ from tocsin.errors import (
     LeaseEnded,
     QuotaExceeded,
     SchemaError,
+    Slowed,
     StaleRenewal,
     TocsinError,
     UnknownSubscription,
@@ -41,6 +42,7 @@ from tocsin.errors import (
 from tocsin.schema import Schema
 from tocsin.schema.files import dumps
 from tocsin.schema.growth import check_extends, described
+from tocsin.schema.sources import has_sources, with_sources
 from tocsin.store import accounts, events, schema_history, subscriptions
 from tocsin.store.accounts import Account
 from tocsin.store.store import instant
@@ -123,6 +125,7 @@ class Subscribe:
             most_bytes, registry = settings.expression_bytes, commit.registry
             self.prepared = prepare_all(self.expressions, commit.schema, most_bytes=most_bytes, registry=registry)
         account = accounts.read_account(commit.connection, self.owner)
+        check_not_slowed(commit, settings, account)
         check_quotas(commit, settings, self.owner, account, self.prepared)
         number = (
             accounts.ensure_accounts(commit.transaction, [self.owner])[self.owner]
@@ -176,6 +179,23 @@ def check_quotas(
             f"{owner}'s subscriptions take {taken} bytes and may take {most_bytes}; "
             f"this would take {price}: ask for fewer values, or unsubscribe some first"
         )
+
+
+def check_not_slowed(commit: Commit, settings: BrokerSettings, account: Account | None) -> None:
+    """Raise Slowed where an account's subscriptions cost more processor time than they may (cost_meter.py)."""
+    if account is None or (granted := processor_seconds(account.quotas, settings)) is None:
+        return
+    if (wait := commit.meter.wait_seconds(account.number, granted)) > 0:
+        raise Slowed(
+            f"{account.name}'s subscriptions take more processor time than the {granted:g} seconds an hour that they may: "
+            f"pause or narrow those that match most, or try again in {wait:.0f} seconds",
+            wait,
+        )
+
+
+def processor_seconds(quotas: Mapping[str, int], settings: BrokerSettings) -> float | None:
+    """Return how many seconds of processor time an account's subscriptions may take in an hour; None: any number."""
+    return quotas.get("processor_seconds", settings.processor_seconds_per_owner)
 
 
 # --- renew and unsubscribe --------------------------------------------------------------------------------------------
@@ -271,21 +291,40 @@ SchemaChange = Callable[[Schema], Schema]
 
 
 @dataclass(frozen=True, slots=True)
+class Acceptance:
+    """An admin's yes to a proposal."""
+
+    proposal: int
+    who: str
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ExtendSchema:
     """Put the schema that `change` makes of the present one in force, as the next version."""
 
     change: SchemaChange
     words: str  # why
     by: str = ""  # who
+    accepts: Acceptance | None = None  # the proposal that asks for it
 
     def run(self, commit: Commit, settings: BrokerSettings) -> tuple[Schema, int]:
         del settings
-        extended = replace(self.change(commit.schema), version=commit.schema.version + 1)
+        if self.accepts is not None:
+            schema_history.waiting_proposal(commit.connection, self.accepts.proposal)
+        changed = self.change(commit.schema)
+        if has_sources(commit.schema) or has_sources(changed):
+            changed = with_sources(changed)  # new event types tell where their events come from, too
+        extended = replace(changed, version=commit.schema.version + 1)
         check_extends(commit.schema, extended)
         said = self.words
         if self.by:
             said = f"{self.by}: {'; '.join(described(commit.schema, extended))}{f' ({said})' if said else ''}"
         seq = schema_history.add_version(commit.transaction, extended, said)
+        if (yes := self.accepts) is not None:
+            schema_history.decide_proposal(
+                commit.transaction, yes.proposal, "accepted", yes.who, yes.words, extended.version
+            )
         commit.set_schema(extended)
         return extended, seq
 
@@ -335,7 +374,7 @@ class Replace:
         check_quotas(commit, settings, found.owner_name, account, [self.prepared], price_of(found.tree))
         seq = _begin_again(commit, found, self.prepared)
         if found.paused:
-            seq = _pause(commit, seq)
+            seq = pause(commit, [seq])
         price, seconds = _cost(commit, self.prepared)
         return msgspec.structs.replace(_receipt(found, seq), price_bytes=price, operator_seconds=seconds)
 
@@ -350,7 +389,7 @@ class Pause:
         del settings
         found = self.claim.find(commit)
         check_not_over(commit, found)
-        return _receipt(found, found.changed_seq if found.paused else _pause(commit, found.id))
+        return _receipt(found, found.changed_seq if found.paused else pause(commit, [found.id]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,11 +399,11 @@ class Resume:
     claim: Claim
 
     def run(self, commit: Commit, settings: BrokerSettings) -> SubscriptionReceipt:
-        del settings
         found = self.claim.find(commit)
         check_not_over(commit, found)
         if not found.paused:
             return _receipt(found, found.changed_seq)
+        check_not_slowed(commit, settings, accounts.read_account_of(commit.connection, found.owner))
         operators = commit.live.matcher.matcher.stored_operators
         prepared = Prepared.again(found.text, found.tree, commit.schema, operators)
         return _receipt(found, _begin_again(commit, found, prepared))
@@ -383,9 +422,10 @@ def _begin_again(commit: Commit, found: StoredSubscription, prepared: Prepared) 
     return seq
 
 
-def _pause(commit: Commit, id: int) -> int:
-    seq = subscriptions.end_leases(commit.transaction, [id], "paused")
-    commit.end([id], seq)
+def pause(commit: Commit, ids: list[int]) -> int:
+    """Let live subscriptions match nothing from here on; return the seq."""
+    seq = subscriptions.end_leases(commit.transaction, ids, "paused")
+    commit.end(ids, seq)
     return seq
 
 

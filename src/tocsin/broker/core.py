@@ -31,6 +31,7 @@ from typing import Any, Generic, TypeVar
 from sqlalchemy import Connection
 
 from tocsin.broker.admission import OfferAdmission
+from tocsin.broker.cost_meter import CostMeter
 from tocsin.broker.expressions import Prepared
 from tocsin.broker.live_index import Lease, LiveIndex, Unsubscribed
 from tocsin.errors import LeaseOutOfBounds, Overloaded, QuotaExceeded, SchemaError, TocsinError
@@ -58,6 +59,8 @@ class BrokerSettings:
     expression_bytes: int = 64 << 10
     subscriptions_per_owner: int = 1_000_000
     subscription_bytes_per_owner: int = 4 << 30  # by store/subscriptions.py
+    sites_per_owner: int = 100
+    processor_seconds_per_owner: float | None = None  # that its subscriptions may take in an hour: see cost_meter.py
     waiting_requests: int = 20_000  # in the queue of the group commit; beyond it, Overloaded
     page: int = 1000  # notifications in one page at most
     sweep_seconds: float = 0.5
@@ -254,10 +257,9 @@ Effect = Callable[[LiveIndex], None]
 class Commit:
     """One commit: its transaction, the state it starts from, and what memory must do once it is on disk."""
 
-    def __init__(self, transaction: Transaction, live: LiveIndex, schema: Schema | None, registry: Registry) -> None:
+    def __init__(self, transaction: Transaction, core: Core, schema: Schema | None) -> None:
         self.transaction = transaction
-        self.live = live
-        self.registry = registry
+        self.live, self.registry, self.meter = core.live, core.registry, core.meter
         self._schema = schema
         self.effects: list[Effect] = []
         self.added: dict[int, int] = {}  # owner -> subscriptions added in this commit
@@ -326,6 +328,7 @@ class Core:
         self.settings = settings
         self.registry = Registry() if registry is None else registry  # the operators that subscriptions may call
         self.offers = OfferAdmission() if offers is None else offers  # judges offers
+        self.meter = CostMeter()
         self.matches_inline = True  # as of the last commit or refresh
         self.matched_through = -1  # as this process left it, and since which seq nobody else has moved it
         self.matched_since = 0
@@ -348,7 +351,7 @@ class Core:
                 if self._is_behind(transaction.start):
                     self._follow(transaction.connection, transaction.start)
                 self.matches_inline = transaction.start.matching == "inline"
-                commit = Commit(transaction, self.live, self._schema, self.registry)
+                commit = Commit(transaction, self, self._schema)
                 yield commit
             self._apply(commit)
         reach("broker.after-apply")

@@ -44,6 +44,7 @@ from tocsin.errors import EventRejected, TocsinError, UnknownNotification, Unkno
 from tocsin.language import BoundSubscription, Explanation, Subscription, bind, explain
 from tocsin.language.explain import plain_values
 from tocsin.language.formula import ConditionFormula, Operators, ValueFormula
+from tocsin.language.mapping import SiteMapping
 from tocsin.language.offer import ComputedAttribute, Offer
 from tocsin.language.semantics import Verdict
 from tocsin.language.syntax import Constant, Literal
@@ -55,6 +56,7 @@ from tocsin.operators.operator import StoredCalls
 from tocsin.operators.problem import EventEvaluation
 from tocsin.operators.registry import Registry
 from tocsin.schema import Event, Schema, Value, arrived
+from tocsin.schema.sources import Provenance
 from tocsin.store import Store, accounts, events, notifications, schema_history, subscriptions
 from tocsin.store.events import DeadLetter, StoredEvent, StoredOffer, documents_between, read_dead_letters, read_events
 from tocsin.store.notifications import StoredMatches
@@ -81,10 +83,16 @@ class DryRun:
         return not self.violations
 
 
-def dry_run(core: Core, raws: Sequence[RawEvent], owner: str | None) -> list[DryRun]:
+def dry_run(
+    core: Core,
+    raws: Sequence[RawEvent],
+    owner: str | None,
+    mapping: SiteMapping | None = None,
+    provenance: Provenance | None = None,
+) -> list[DryRun]:
     """Return what publishing these events now would come to, without doing it; matches of one owner, or of all."""
     core.refresh()
-    judged = admit_all(raws, core.schema, core.settings.event_bytes, core.offers)
+    judged = admit_all(raws, core.schema, core.settings.event_bytes, core.offers, mapping, provenance)
     fine = [(at, item.event) for at, item in enumerate(judged) if isinstance(item, Admitted)]
     found_events = [event for _, event in fine]
     matches, first = _match_now(core, found_events)
@@ -171,8 +179,8 @@ def explain_draft(core: Core, raw: RawEvent, expression: Expression) -> Explanat
 
 
 def read_event(core: Core, raw: RawEvent) -> Event:
-    """Return an event, or offer, as publishing it would take it; raises EventRejected."""
-    (judged,) = admit_all([raw], core.schema, core.settings.event_bytes, core.offers)
+    """Return an event, or offer, as publishing it would take it, wherever it says that it comes from; raises EventRejected."""
+    (judged,) = admit_all([raw], core.schema, core.settings.event_bytes, core.offers, as_said=True)
     if not isinstance(judged, Admitted):
         raise EventRejected(judged.violations)
     return judged.event

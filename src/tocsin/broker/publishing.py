@@ -18,6 +18,7 @@ subscriber. The publisher of an offer learns how many, and who only where settin
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -46,6 +47,7 @@ from tocsin.language.mapping import SiteMapping
 from tocsin.matching.engine import Failure, Inquiry
 from tocsin.offers.programs import ProgramMemo
 from tocsin.schema import Event, Schema
+from tocsin.schema.sources import Provenance
 from tocsin.store.events import (
     NewBeside,
     NewDeadLetter,
@@ -195,6 +197,7 @@ class Publish:
     schema: Schema | None = None  # by which it was judged
     items: list[Admitted | Rejected] = field(default_factory=list)
     mapping: SiteMapping | None = None  # of the site whose documents these are
+    provenance: Provenance | None = None  # of the site as which they are published
     memo: ProgramMemo | None = None  # what programs have said
     tries: int = 0  # how often operators and programs were asked before the commit
 
@@ -204,6 +207,12 @@ class Publish:
         return b"" if self.key is None else request_hash(self.raws, atomic=self.atomic)
 
     @property
+    def stored_key(self) -> str:
+        """The idempotency key as it is kept: each site has its own."""
+        site = "" if self.provenance is None else f"{self.provenance.site}\n"
+        return f"{site}{self.key or ''}"
+
+    @property
     def parts(self) -> Sequence[Publish]:
         return (self,)
 
@@ -211,7 +220,8 @@ class Publish:
         """Judge the events by a schema, where it was not by this one."""
         if schema is not self.schema:
             most_bytes = core.settings.event_bytes
-            self.schema, self.items = schema, admit_all(self.raws, schema, most_bytes, core.offers, self.mapping)
+            self.items = admit_all(self.raws, schema, most_bytes, core.offers, self.mapping, self.provenance)
+            self.schema = schema
 
     def prepare(self, core: Core) -> None:
         """Do what takes long before the commit: judge, and let operators and programs run for what follows the rules."""
@@ -282,6 +292,7 @@ def run_publishes(core: Core, matched: Callable[[MatchedBatch], None], pending: 
 
 
 def _publish_together(core: Core, matched: Callable[[MatchedBatch], None], pending: Waiting) -> None:
+    began = time.thread_time()
     parts = [part for one in pending for part in one.request.parts]
     for part in parts:
         part.judge(core, core.schema)
@@ -317,6 +328,7 @@ def _publish_together(core: Core, matched: Callable[[MatchedBatch], None], pendi
         )
     if batch is not None:
         core.matched_through = batch.through
+        core.meter.published(len(batch.events), (time.thread_time() - began) * 1e6, batch.matches)
         if len(batch.matches):
             matched(batch)
 
@@ -349,7 +361,7 @@ def _answer(
 ) -> Receipts:  # fmt: skip
     """Return the receipts of a request, and add to what is to be stored; or what was answered to its key before."""
     request.judge(core, commit.schema)
-    name = (request.publisher, request.key or "")
+    name = (request.publisher, request.stored_key)
     if request.key is not None:
         before = answers.get(name)
         if before is None and (found := find_answer(commit.connection, *name)):
@@ -384,15 +396,16 @@ def _number(
             stored.append((seq, id, item))
             receipts.append(PublishReceipt(seq, id_text(id), accepted=True))
         else:
-            dead.append((seq, _letter(request.publisher, item)))
+            dead.append((seq, _letter(request, item)))
             receipts.append(PublishReceipt(seq, None, accepted=False, violations=item.violations))
     return receipts
 
 
-def _letter(publisher: str, item: Rejected) -> NewDeadLetter:
+def _letter(request: Publish, item: Rejected) -> NewDeadLetter:
     reason = str(EventRejected(item.violations))[:2000]
     violations = msgspec.json.encode([list(violation_parts(one)) for one in item.violations[:100]])
-    return NewDeadLetter("event", publisher, reason, violations, item.body)
+    site = "" if request.provenance is None else request.provenance.site
+    return NewDeadLetter("event", request.publisher, reason, violations, item.body, site)
 
 
 def violation_parts(violation: Violation) -> tuple[str, str | None, str]:

@@ -1,4 +1,4 @@
-"""The sweeper: ends leases that are over, gives notice of those that soon will be or renews them, lets go of what is too old.
+"""The sweeper: ends leases, gives notice of those that end soon or renews them, lets go of what is old, pauses what costs too much.
 
 Matching never waits for it: an event that arrives after a lease's end does not match, swept or not.
 """
@@ -8,17 +8,25 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from typing import TypeVar
 
+from tocsin.broker.changes import pause, processor_seconds
 from tocsin.broker.core import Core
-from tocsin.documents.subscriptions import LeaseNotice
+from tocsin.documents.subscriptions import LeaseNotice, PauseNotice
 from tocsin.errors import TocsinError
-from tocsin.store import progress, seals, subscriptions
+from tocsin.store import accounts, progress, seals, subscriptions
+from tocsin.store.accounts import Actor
 from tocsin.store.store import SECOND, instant, reach
 from tocsin.store.subscriptions import StoredSubscription
 
+Notice = TypeVar("Notice", LeaseNotice, PauseNotice)
+PAUSED = "subscription.paused"  # in the audit trail, where it was not the owner's doing
 log = logging.getLogger("tocsin.broker")
 NoticeCallback = Callable[[LeaseNotice], object]
+PauseCallback = Callable[[PauseNotice], object]
 _RETENTION_EVERY = 60.0  # seconds
+_PAUSED_AT_A_TIME = 200  # subscriptions: others publish in between
+_QUOTAS_EVERY = 10.0  # seconds after which another quota of an account is followed
 _SAVED_SHARE = 50  # a large index is saved when a fiftieth of it has changed: a save writes all of its leases
 
 
@@ -31,6 +39,9 @@ class Sweeper:
             set()
         )  # (id, end) of leases that the store knows notice was given of, or none is due
         self._callbacks: list[NoticeCallback] = []
+        self._pause_callbacks: list[PauseCallback] = []
+        self._granted: dict[int, float] = {}  # seconds of processor time an hour, of accounts with quotas of their own
+        self._granted_us = 0  # when they were read
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._retained_us = 0
@@ -52,6 +63,10 @@ class Sweeper:
         self._callbacks.append(callback)
         self._noticed = set()
 
+    def on_paused(self, callback: PauseCallback) -> None:
+        """Call a function once for each subscription that is paused since it costs too much."""
+        self._pause_callbacks.append(callback)
+
     def _run(self) -> None:
         while not self._stop.wait(self._core.settings.sweep_seconds):
             try:
@@ -67,6 +82,7 @@ class Sweeper:
         self._renew_leases(now)
         ended = self._end_leases(now)
         self._give_notice(now)
+        self._pause_costly(now)
         self._save_index(now)
         if now - self._retained_us >= _RETENTION_EVERY * SECOND:
             self._retained_us = now
@@ -85,6 +101,45 @@ class Sweeper:
                 seq = subscriptions.end_leases(commit.transaction, due, "lease")
                 commit.end(due, seq)
         return due
+
+    def _pause_costly(self, now_us: int) -> None:
+        """Pause the heaviest subscriptions of accounts that cost far more processor time than they may (cost_meter.py)."""
+        core = self._core
+        if now_us - self._granted_us >= _QUOTAS_EVERY * SECOND:
+            self._granted_us = now_us
+            with core.store.read() as connection:
+                own = accounts.own_quotas(connection)
+            found = {number: processor_seconds(quotas, core.settings) for number, quotas in own.items()}
+            self._granted = {number: seconds for number, seconds in found.items() if seconds is not None}
+        everybodys = core.settings.processor_seconds_per_owner
+        for owner in core.meter.over(lambda number: self._granted.get(number, everybodys)):
+            granted = self._granted.get(owner, everybodys)
+            if granted is not None:
+                for notice in self._pause_heaviest(owner, granted):
+                    for callback in self._pause_callbacks:
+                        _call(callback, notice)
+
+    def _pause_heaviest(self, owner: int, granted: float) -> list[PauseNotice]:
+        costs, notices = self._core.meter.heaviest(owner, granted), list[PauseNotice]()
+        chosen = list(costs)
+        for start in range(0, len(chosen), _PAUSED_AT_A_TIME):
+            with self._core.commit() as commit:
+                found = subscriptions.find_subscriptions(commit.connection, chosen[start : start + _PAUSED_AT_A_TIME])
+                live = [one for one in found if one.deleted_seq is None]
+                reasons = {
+                    one.origin: f"its matches took {costs[one.id] / 1e6:.3g} seconds of processor time within the last hour; "
+                    f"all of {one.owner_name}'s may take {granted:g} an hour"
+                    for one in live
+                }
+                if live:
+                    pause(commit, [one.id for one in live])
+                subjects = [f"subscription {id}: {reason}" for id, reason in reasons.items()]
+                accounts.note_actions(commit.transaction, Actor(), PAUSED, subjects, owner)
+            notices += [PauseNotice(one.origin, one.owner_name, reasons[one.origin]) for one in live]
+        self._core.meter.paused(owner, granted)
+        if notices:
+            log.warning("%d subscriptions of account %d were paused: they cost too much", len(notices), owner)
+        return notices
 
     def _save_index(self, now_us: int) -> None:
         core, settings = self._core, self._core.settings
@@ -163,8 +218,8 @@ def _notice(one: StoredSubscription) -> LeaseNotice:
     return LeaseNotice(one.origin, one.owner_name, instant(one.end_us), one.generation)
 
 
-def _call(callback: NoticeCallback, notice: LeaseNotice) -> None:
+def _call(callback: Callable[[Notice], object], notice: Notice) -> None:
     try:
         callback(notice)
-    except Exception:  # a user's function may raise anything, and leases must be swept all the same
-        log.exception("the notice that the lease of subscription %s ends was not taken", notice.subscription)
+    except Exception:  # a user's function may raise anything, and sweeping goes on all the same
+        log.exception("a notice about subscription %s was not taken", notice.subscription)

@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 
 import tocsin
 from tocsin import plugins
-from tocsin.cli import db, doctor, mapping, match, operators, pipeline, remote, rules, schema, serve
+from tocsin.cli import db, doctor, mapping, match, operators, pipeline, remote, rules, schema, serve, site
 
 # Name -> the distribution that has it, and what it is.
 KNOWN = {
@@ -90,6 +90,7 @@ app = new_app(
 )
 app.add_typer(schema.app, name="schema")
 app.add_typer(mapping.app, name="mapping")
+app.add_typer(site.app, name="site")
 app.add_typer(db.app, name="db")
 app.add_typer(serve.app, name="admin")
 app.add_typer(db.index_app, name="index")

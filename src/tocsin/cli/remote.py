@@ -95,6 +95,10 @@ def publish(
     mapping: Path | None = typer.Option(
         None, help="A mapping, .toml or .json: the events are a site's documents (.jsonl, .csv)."
     ),
+    site: str | None = typer.Option(
+        None,
+        help="A site of yours: events say that they come from it; its stored mapping translates documents (.jsonl, .csv).",
+    ),
     url: str | None = URL_OPTION,
     token: str | None = TOKEN_OPTION,
     json: bool = JSON_OPTION,
@@ -104,17 +108,23 @@ def publish(
     bad: list[str] = []  # documents that cannot be translated
     reasons: list[str] = []  # why the first bad events are bad
     with connect(url, token) as client, ExitStack() as opened:
+        from tocsin.cli.mapping import read_documents
         from tocsin.client import connectors
 
         if connectors.is_address(events):
             source = opened.enter_context(connectors.open_source(events))
             batches = connectors.bring(source, client, event_type=event_type, size=batch, until_idle=until_idle)
         elif mapping is not None:
-            translated = _translated(client, mapping, events, bad, batch)
-            batches = client.publish_many(translated, size=batch, atomic=atomic)
+            translated = _translated(client, mapping, events, bad, batch, site)
+            which: Any = None if site is None else "none"
+            batches = client.publish_many(translated, size=batch, atomic=atomic, site=site, mapping=which)
+        elif site is not None and events.endswith(".csv"):
+            batches = client.publish_many(
+                read_documents(events), size=batch, atomic=atomic, receipts=not atomic, site=site
+            )
         else:
             lines = (line.strip() for line in read_lines(events) if line.strip())
-            batches = client.publish_many(lines, size=batch, atomic=atomic, receipts=not atomic)
+            batches = client.publish_many(lines, size=batch, atomic=atomic, receipts=not atomic, site=site)
         with progress("publishing", batches) as shown, suppress(KeyboardInterrupt):
             for one in shown:
                 reasons += _reasons(one, accepted + rejected + 1)[: _MOST_TOLD - len(reasons)]
@@ -143,24 +153,33 @@ def _reasons(batch: BatchReceipt, first: int) -> list[str]:
     ]
 
 
-def _translated(client: Client, path: Path, events: str, bad: list[str], size: int) -> Iterator[bytes]:
-    """Yield a site's documents as events of the service's schema, and add to `bad` what cannot be translated."""
+def _translated(
+    client: Client, path: Path, events: str, bad: list[str], size: int, as_site: str | None
+) -> Iterator[bytes]:
+    """Yield a site's documents as events of the service's schema, and add to `bad` what cannot be translated.
+
+    Published as a site, they say which document they come from.
+    """
     import msgspec
 
     from tocsin.cli.mapping import read_documents, read_mapping
     from tocsin.language.mapping import SiteMapping
     from tocsin.language.mapping_columns import translate_batch
     from tocsin.schema.document import from_document
+    from tocsin.schema.sources import ID, LINK
 
     site = SiteMapping(read_mapping(path), from_document(client.schema()))
     documents, number = read_documents(events), 0
     while batch := list(islice(documents, size)):
-        for event in translate_batch(site, batch):
+        for document, event in zip(batch, translate_batch(site, batch), strict=True):
             number += 1
             if isinstance(event, EventRejected):
                 bad.append(f"{events}, document {number}: {event}")
-            else:
-                yield msgspec.json.encode(event)
+                continue
+            if as_site is not None:
+                named = zip((ID, LINK), site.identity(document), strict=True)
+                event |= {name: value for name, value in named if value is not None}
+            yield msgspec.json.encode(event)
 
 
 def listen(

@@ -19,6 +19,7 @@ from tocsin.documents.accounts import (
     AccountPage,
     AccountView,
     AuditPage,
+    CostList,
     LoginResponse,
     OwnAccount,
     SessionList,
@@ -39,7 +40,8 @@ from tocsin.documents.events import (
     WebhookList,
     WebhookView,
 )
-from tocsin.documents.schema import ExtensionResponse, OperatorList, ProgramList, SchemaHistory
+from tocsin.documents.schema import ExtensionResponse, OperatorList, ProgramList, ProposalList, SchemaHistory
+from tocsin.documents.sites import MappingList, MappingView, SitePage, SiteView
 from tocsin.documents.subscriptions import (
     BackfillJob,
     BackfillPage,
@@ -58,6 +60,7 @@ from tocsin.documents.subscriptions import (
 R = TypeVar("R")
 Expression = str | Mapping[str, Any]
 Start = Literal["acknowledged", "oldest", "now"]
+MappingVersion = int | Literal["newest", "none"]
 NDJSON, CLOUDEVENTS = "application/x-ndjson", "application/cloudevents-batch+json"
 
 
@@ -90,23 +93,33 @@ def _query(**given: object) -> dict[str, Any]:
 # --- events -----------------------------------------------------------------------------------------------------------
 
 
-def publish(event: Mapping[str, Any], *, idempotency_key: str | None = None) -> ClientCall[PublishReceipt]:
-    """Publish an event; when this returns it is on disk, and whom it reaches will be told."""
+def publish(
+    event: Mapping[str, Any], *, idempotency_key: str | None = None, site: str | None = None,
+    mapping: MappingVersion | None = None,
+) -> ClientCall[PublishReceipt]:  # fmt: skip
+    """Publish an event; when this returns it is on disk, and whom it reaches will be told.
+
+    As a `site` of the account's it says where it comes from, and is translated by the site's mapping, if that has one.
+    """
     headers = {"idempotency-key": idempotency_key or secrets.token_hex(16)}
-    return ClientCall("POST", "/v1/events", PublishReceipt, _json(event), headers)
+    query = _query(site=site, mapping=mapping)
+    return ClientCall("POST", "/v1/events", PublishReceipt, _json(event), headers, query)
 
 
 def publish_all(
     events: Iterable[Mapping[str, Any] | bytes], *, atomic: bool = True, receipts: bool = True,
-    idempotency_key: str | None = None,
+    idempotency_key: str | None = None, site: str | None = None, mapping: MappingVersion | None = None,
 ) -> ClientCall[BatchReceipt]:  # fmt: skip
-    """Publish a batch in one commit, all or none; with `atomic=False` bad events become dead letters."""
+    """Publish a batch in one commit, all or none; with `atomic=False` bad events become dead letters.
+
+    As a `site` of the account's they say where they come from, and are translated by the site's mapping, if it has one.
+    """
     lines = [event if isinstance(event, bytes) else _json(event) for event in events]
     headers = {
         "content-type": NDJSON,
         "idempotency-key": idempotency_key or secrets.token_hex(16),
     }
-    query = {"atomic": str(atomic).lower(), "receipts": str(receipts).lower()}
+    query = {"atomic": str(atomic).lower(), "receipts": str(receipts).lower(), **_query(site=site, mapping=mapping)}
     return ClientCall("POST", "/v1/events", BatchReceipt, b"\n".join(lines), headers, query)
 
 
@@ -126,6 +139,59 @@ def publish_messages(
 def matches_of(event: Mapping[str, Any]) -> ClientCall[DryRunResponse]:
     """Return what an event would match, without publishing it."""
     return ClientCall("POST", "/v1/events", DryRunResponse, _json(event), query={"dry_run": "true"})
+
+
+# --- sites ------------------------------------------------------------------------------------------------------------
+
+
+def add_site(name: str, *, contact: str = "", home_page: str = "") -> ClientCall[SiteView]:
+    """Make a site of the account, to publish as."""
+    body = {"name": name, "contact": contact, "home_page": home_page}
+    return ClientCall("POST", "/v1/sites", SiteView, _json(body), again=False)
+
+
+def sites(*, own: bool = False, cursor: str | None = None, limit: int = 100) -> ClientCall[SitePage]:
+    """Return a page of sites, by name: everybody's, or the account's own."""
+    query = _query(own=str(own).lower(), cursor=cursor, limit=limit)
+    return ClientCall("GET", "/v1/sites", SitePage, query=query)
+
+
+def site(name: str) -> ClientCall[SiteView]:
+    """Return a site, with how to reach it."""
+    return ClientCall("GET", _site(name), SiteView)
+
+
+def change_site(name: str, *, contact: str | None = None, home_page: str | None = None) -> ClientCall[SiteView]:
+    """Say how to reach a site of the account's."""
+    given = {"contact": contact, "home_page": home_page}
+    return ClientCall(
+        "PATCH", _site(name), SiteView, _json({key: one for key, one in given.items() if one is not None})
+    )
+
+
+def end_site(name: str) -> ClientCall[None]:
+    """Let nobody publish as a site of the account's any more; its name stays taken."""
+    return ClientCall("DELETE", _site(name), type(None))
+
+
+def set_site_mapping(name: str, mapping: Mapping[str, Any], *, words: str = "") -> ClientCall[MappingView]:
+    """Store a mapping of a site of the account's as its next version."""
+    body = _json({"mapping": mapping, "words": words})
+    return ClientCall("PUT", f"{_site(name)}/mapping", MappingView, body, again=False)
+
+
+def site_mapping(name: str, *, version: int | None = None) -> ClientCall[MappingView]:
+    """Return a version of the mapping of a site of the account's, the newest by default."""
+    return ClientCall("GET", f"{_site(name)}/mapping", MappingView, query=_query(version=version))
+
+
+def site_mappings(name: str) -> ClientCall[MappingList]:
+    """Return all versions of the mapping of a site of the account's, oldest first."""
+    return ClientCall("GET", f"{_site(name)}/mappings", MappingList)
+
+
+def _site(name: str) -> str:
+    return f"/v1/sites/{quote(name, safe='')}"
 
 
 # --- subscriptions ----------------------------------------------------------------------------------------------------
@@ -415,11 +481,30 @@ def withdraw(seq: int) -> ClientCall[None]:
     return ClientCall("DELETE", f"/v1/offers/{seq}", type(None))
 
 
-def extend_schema(changes: list[dict[str, Any]], *, dry_run: bool = False) -> ClientCall[ExtensionResponse]:
-    """Extend the schema by the four rules."""
+def extend_schema(
+    changes: list[dict[str, Any]], *, dry_run: bool = False, words: str = ""
+) -> ClientCall[ExtensionResponse]:
+    """Extend the schema by the four rules; `proposal` of the answer is given where that waits for an admin's yes."""
     query: dict[str, Any] = {"dry_run": str(dry_run).lower()}
+    body = _json({"changes": changes, "words": words})
+    return ClientCall("POST", "/v1/schema/extensions", ExtensionResponse, body, query=query, again=False)
+
+
+def schema_proposals(*, limit: int = 100) -> ClientCall[ProposalList]:
+    """Return extensions that wait for an admin's yes, or had it: the account's, or all for an admin."""
+    return ClientCall("GET", "/v1/schema/proposals", ProposalList, query=_query(limit=limit))
+
+
+def accept_proposal(number: int, *, words: str = "") -> ClientCall[ExtensionResponse]:
+    """Put what a proposal asks for in force."""
+    path = f"/v1/schema/proposals/{int(number)}/accept"
+    return ClientCall("POST", path, ExtensionResponse, _json({"words": words}), again=False)
+
+
+def refuse_proposal(number: int, *, words: str = "") -> ClientCall[None]:
+    """Say no to a proposal."""
     return ClientCall(
-        "POST", "/v1/schema/extensions", ExtensionResponse, _json({"changes": changes}), query=query, again=False
+        "POST", f"/v1/schema/proposals/{int(number)}/refuse", type(None), _json({"words": words}), again=False
     )
 
 
@@ -484,6 +569,11 @@ def audit(*, cursor: int | None = None, limit: int = 100, everybody: bool = Fals
     """Return what was done with the account, or (an admin) with all, the newest first."""
     path = "/v1/audit" if everybody else "/v1/account/audit"
     return ClientCall("GET", path, AuditPage, query=_query(cursor=cursor, limit=limit))
+
+
+def costs(*, limit: int = 100, everybody: bool = False) -> ClientCall[CostList]:
+    """Return what the account's subscriptions, or (an admin) all, cost within the last hour, the heaviest first."""
+    return ClientCall("GET", "/v1/costs" if everybody else "/v1/account/costs", CostList, query=_query(limit=limit))
 
 
 # --- administration and operations ------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import httpx
 import msgspec
 
 from tocsin.client import calls
-from tocsin.client.calls import ClientCall, Start
+from tocsin.client.calls import ClientCall, MappingVersion, Start
 from tocsin.client.transport import Retries, ServerEvent, ServiceRefused, ServiceUnreachable, StreamReader
 from tocsin.documents.events import BatchReceipt, Notification
 
@@ -141,6 +141,14 @@ class Client:
     publish_all = _waited(calls.publish_all)
     publish_messages = _waited(calls.publish_messages)
     matches_of = _waited(calls.matches_of)
+    add_site = _waited(calls.add_site)
+    sites = _waited(calls.sites)
+    site = _waited(calls.site)
+    change_site = _waited(calls.change_site)
+    end_site = _waited(calls.end_site)
+    set_site_mapping = _waited(calls.set_site_mapping)
+    site_mapping = _waited(calls.site_mapping)
+    site_mappings = _waited(calls.site_mappings)
     subscribe = _waited(calls.subscribe)
     subscription = _waited(calls.subscription)
     subscriptions = _waited(calls.subscriptions)
@@ -188,6 +196,9 @@ class Client:
     offers = _waited(calls.offers)
     withdraw = _waited(calls.withdraw)
     extend_schema = _waited(calls.extend_schema)
+    schema_proposals = _waited(calls.schema_proposals)
+    accept_proposal = _waited(calls.accept_proposal)
+    refuse_proposal = _waited(calls.refuse_proposal)
     account = _waited(calls.account)
     register = _waited(calls.register)
     log_in = _waited(calls.log_in)
@@ -200,6 +211,7 @@ class Client:
     change_password = _waited(calls.change_password)
     delete_own_account = _waited(calls.delete_own_account)
     audit = _waited(calls.audit)
+    costs = _waited(calls.costs)
     accounts = _waited(calls.accounts)
     change_account = _waited(calls.change_account)
     delete_account = _waited(calls.delete_account)
@@ -225,7 +237,14 @@ class Client:
         return _taken(self._http, token)
 
     def publish_many(
-        self, events: Iterable[Event], *, size: int = 1000, atomic: bool = False, receipts: bool = False
+        self,
+        events: Iterable[Event],
+        *,
+        size: int = 1000,
+        atomic: bool = False,
+        receipts: bool = False,
+        site: str | None = None,
+        mapping: MappingVersion | None = None,
     ) -> Iterator[BatchReceipt]:
         """Publish any number of events in batches of `size`; yields what became of each batch, with `receipts` of each event.
 
@@ -233,7 +252,7 @@ class Client:
         service asks for, under the same key: nothing is published twice.
         """
         for chunk in _chunks(events, size):
-            yield self.publish_all(chunk, atomic=atomic, receipts=receipts)
+            yield self.publish_all(chunk, atomic=atomic, receipts=receipts, site=site, mapping=mapping)
 
     def listen(
         self, *, cursor: str | None = None, consumer: str = "default", start: Start = "acknowledged"
@@ -299,6 +318,14 @@ class AsyncClient:
     publish_all = _awaited(calls.publish_all)
     publish_messages = _awaited(calls.publish_messages)
     matches_of = _awaited(calls.matches_of)
+    add_site = _awaited(calls.add_site)
+    sites = _awaited(calls.sites)
+    site = _awaited(calls.site)
+    change_site = _awaited(calls.change_site)
+    end_site = _awaited(calls.end_site)
+    set_site_mapping = _awaited(calls.set_site_mapping)
+    site_mapping = _awaited(calls.site_mapping)
+    site_mappings = _awaited(calls.site_mappings)
     subscribe = _awaited(calls.subscribe)
     subscription = _awaited(calls.subscription)
     subscriptions = _awaited(calls.subscriptions)
@@ -346,6 +373,9 @@ class AsyncClient:
     offers = _awaited(calls.offers)
     withdraw = _awaited(calls.withdraw)
     extend_schema = _awaited(calls.extend_schema)
+    schema_proposals = _awaited(calls.schema_proposals)
+    accept_proposal = _awaited(calls.accept_proposal)
+    refuse_proposal = _awaited(calls.refuse_proposal)
     account = _awaited(calls.account)
     register = _awaited(calls.register)
     log_in = _awaited(calls.log_in)
@@ -358,6 +388,7 @@ class AsyncClient:
     change_password = _awaited(calls.change_password)
     delete_own_account = _awaited(calls.delete_own_account)
     audit = _awaited(calls.audit)
+    costs = _awaited(calls.costs)
     accounts = _awaited(calls.accounts)
     change_account = _awaited(calls.change_account)
     delete_account = _awaited(calls.delete_account)
@@ -383,7 +414,14 @@ class AsyncClient:
         return _taken(self._http, token)
 
     async def publish_many(
-        self, events: Iterable[Event], *, size: int = 1000, atomic: bool = False, receipts: bool = False
+        self,
+        events: Iterable[Event],
+        *,
+        size: int = 1000,
+        atomic: bool = False,
+        receipts: bool = False,
+        site: str | None = None,
+        mapping: MappingVersion | None = None,
     ) -> AsyncIterator[BatchReceipt]:
         """Publish any number of events in batches of `size`; yields what became of each batch, with `receipts` of each event.
 
@@ -391,7 +429,7 @@ class AsyncClient:
         service asks for, under the same key: nothing is published twice.
         """
         for chunk in _chunks(events, size):
-            yield await self.publish_all(chunk, atomic=atomic, receipts=receipts)
+            yield await self.publish_all(chunk, atomic=atomic, receipts=receipts, site=site, mapping=mapping)
 
     async def listen(
         self, *, cursor: str | None = None, consumer: str = "default", start: Start = "acknowledged"

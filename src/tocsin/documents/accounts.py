@@ -48,12 +48,13 @@ class Quotas(RequestDocument, frozen=True, omit_defaults=True):
     events_per_minute: Quota | None = None
     subscriptions: Annotated[int, Meta(ge=0, le=10**9)] | None = None
     subscription_bytes: Annotated[int, Meta(ge=0, le=10**15)] | None = None
+    processor_seconds: Annotated[int, Meta(ge=0, le=10**9)] | None = None  # an hour, of matching its subscriptions
 
 
 class AccountChange(RequestDocument, frozen=True):
     """What an admin changes of an account."""
 
-    role: Literal["member", "admin"] | None = None
+    role: Literal["member", "publisher", "admin"] | None = None
     disabled: bool | None = None
     quotas: Quotas | None = None
 
@@ -89,8 +90,26 @@ class OwnAccount(ResponseDocument, frozen=True, omit_defaults=True):
     name: str
     role: str
     quotas: dict[str, int]
-    used: dict[str, int]  # subscriptions, and what they take in bytes
+    used: dict[
+        str, int
+    ]  # subscriptions, what they take in bytes, and in microseconds of processor time within the last hour
     csrf_token: str | None = None
+
+
+class CostView(ResponseDocument, frozen=True):
+    """What a subscription cost within the last hour: its matches, and the processor time that they took."""
+
+    subscription: int
+    owner: str
+    matches: int
+    processor_us: int
+
+
+class CostList(ResponseDocument, frozen=True):
+    """What subscriptions cost, the heaviest first; `match_us` is what one match costs on this machine."""
+
+    match_us: float
+    items: list[CostView]
 
 
 class LoginResponse(ResponseDocument, frozen=True):

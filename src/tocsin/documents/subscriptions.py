@@ -95,6 +95,14 @@ class SubscriptionPage(ResponseDocument, frozen=True):
     cursor: str | None
 
 
+class PauseNotice(ResponseDocument, frozen=True):
+    """A subscription was paused, since its matches cost more processor time than its account may take."""
+
+    subscription: int
+    owner: str
+    reason: str
+
+
 class LeaseNotice(ResponseDocument, frozen=True):
     """A lease is about to end; renew it with this generation."""
 

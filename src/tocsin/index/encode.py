@@ -30,6 +30,7 @@ from tocsin.plugins import is_there
 from tocsin.schema import EVENT_TYPE, NOW, Domain, Event, NumericDomain, Schema, TextDomain, Value, arrived
 from tocsin.schema.domain import instant
 from tocsin.schema.event import admit_elements, flatten, kept_values
+from tocsin.schema.foreign_values import is_like_json
 from tocsin.schema.readings import ANY_ATTRIBUTE, DYNAMIC, ReadableAttributes, ReadableValues, reading_of
 
 if TYPE_CHECKING:
@@ -179,9 +180,11 @@ class EventColumns(EventSource):
     Where the schema has one event type only, the batch need not name it.
     """
 
-    def __init__(self, batch: pa.RecordBatch, schema: Schema) -> None:
+    def __init__(self, batch: pa.RecordBatch, schema: Schema, *, strict: bool = False) -> None:
+        """Read a batch; `strict`: a value that no event could hold raises BadValue, where it is asked for."""
         super().__init__(batch.num_rows)
-        self.batch, self.schema = batch, schema
+        self.batch, self.schema, self._strict = batch, schema, strict
+        self._bad: dict[str, BadValue] = {}  # the first of each column that has no type
         self._arrival: Int64s | None = None
         self._read: dict[str, list[tuple[Value, ...] | None]] = {}
 
@@ -232,7 +235,7 @@ class EventColumns(EventSource):
         return texts, offset
 
     def sample(self, count: int) -> EventColumns:
-        return EventColumns(self.batch.slice(0, count), self.schema)
+        return EventColumns(self.batch.slice(0, count), self.schema, strict=self._strict)
 
     def values(self, attribute: str, domain: Domain, events: Int64s) -> list[tuple[Value, ...] | None]:
         from tocsin.index.arrow_keys import values_from_arrow
@@ -276,22 +279,36 @@ class EventColumns(EventSource):
         """Return what columns without a type of their own are read as, row by row."""
         if attribute not in self._read:
             self._read[attribute] = [event.values.get(attribute) for event in self._rows]
+            reading = reading_of(attribute)
+            if reading is not None and reading[0] in self._bad:
+                raise self._bad[reading[0]]
         return self._read[attribute]
 
     @cached_property
     def _rows(self) -> list[Event]:
         known = self.schema.view().attributes
         assert isinstance(known, ReadableAttributes)
-        return [self._row(row, known) for row in self.batch.to_pylist()]
+        return [self._row(number, row, known) for number, row in enumerate(self.batch.to_pylist())]
 
-    def _row(self, raw: dict[str, object], known: ReadableAttributes) -> Event:
+    def _row(self, number: int, raw: dict[str, object], known: ReadableAttributes) -> Event:
         """Return what can be read of a row."""
         found: dict[str, tuple[Value, ...]] = {}
         for name, raws in flatten(raw, self.schema.point_attributes).items():
             entry = known.declared(name)
             kept = kept_values(raws, DYNAMIC if entry is None else entry.domain)
             found.update({name: kept} if kept else {})
+            if self._strict and name not in self._bad and len(kept) < len(raws):
+                self._note_bad(number, name, raws)
         return Event(ReadableValues(found, known))
+
+    def _note_bad(self, number: int, name: str, raws: list[object]) -> None:
+        for raw in raws:
+            if not is_like_json(raw):
+                try:
+                    DYNAMIC.admit(raw)
+                except BadValue as error:
+                    right = f"{error.right} (attribute {name}, row {number})"
+                    self._bad.setdefault(name, BadValue(raw, DYNAMIC.name, right))
 
     def event(self, number: int) -> Event:
         at, readable = np.array([number]), self.schema.view().attributes
@@ -315,7 +332,7 @@ class EventColumns(EventSource):
     def arrived(self, arrival: Int64s | None) -> EventColumns:
         if arrival is None and self._arrival is not None:
             return self
-        found = EventColumns(self.batch, self.schema)
+        found = EventColumns(self.batch, self.schema, strict=self._strict)
         found._arrival = np.full(self.size, time.time_ns() // 1_000) if arrival is None else arrival
         return found
 

@@ -627,6 +627,13 @@ class SiteMapping:
                 elements.append(made)
         return elements
 
+    def identity(self, document: Any) -> tuple[str | None, str | None]:
+        """Return a document's own id and the link to it, as texts, where the mapping says which fields they are."""
+        paths = (self.document.id, self.document.link)
+        found = [[] if path is None else self.raws(document, path) for path in paths]
+        id, link = (text_of_value(raws[0]) if raws else None for raws in found)
+        return id, link
+
     # --- what is lost, and back ---------------------------------------------------------------------------------------
 
     def lost(self, document: Mapping[str, Any]) -> list[str]:

@@ -9,6 +9,7 @@ batches, an iterator) is answered piece by piece.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin import plugins
-from tocsin.errors import EventRejected, NotSupported, Violation
+from tocsin.errors import BadValue, EventRejected, NotSupported, Violation
+from tocsin.schema.foreign_values import ZONE_REMEDY, has_no_zone
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -160,10 +162,17 @@ def _matched(
     rows, found, first = [np.zeros(0, np.int64)], [_no_ids(matcher)], 0
     shown = _shown(table.to_batches(max_chunksize=_ROWS), len(table), progress)
     for batch in shown:
-        for part in matcher.match_arrow(batch, threads=threads):
-            counts = part.counts()
-            rows.append(np.repeat(np.arange(first + part.first, first + part.first + len(counts)), counts))
-            found.append(part.ids.copy())
+        try:
+            for part in matcher.match_arrow(batch, threads=threads):
+                counts = part.counts()
+                rows.append(np.repeat(np.arange(first + part.first, first + part.first + len(counts)), counts))
+                found.append(part.ids.copy())
+        except BadValue as error:
+            if not has_no_zone(error.value):
+                raise
+            named = re.search(r"\(attribute (.+), row", error.right)
+            remedy = ZONE_REMEDY.format(name=named[1] if named else "…")
+            raise BadValue(error.value, error.domain, f"{error.right}; {remedy}") from None
         first += batch.num_rows
     return np.concatenate(rows), np.concatenate(found)
 

@@ -452,7 +452,7 @@ class Matcher(Engine, Shown):
 
         A chunk's arrays may be used again by the next one: fresh memory is slow. Keep what is to stay by `copy()`.
         """
-        source = EventColumns(batch, self.schema)
+        source = EventColumns(batch, self.schema, strict=True)
         return self.match_source(source, seq=seq, arrival=arrival, threads=threads, output_ids=output_ids)
 
     def match_source(
@@ -562,7 +562,7 @@ class Matcher(Engine, Shown):
 
     def count_arrow(self, batch: pa.RecordBatch, *, seq: Int64s | None = None, arrival: Int64s | None = None) -> Int64s:
         """Return how many subscriptions each row of a record batch satisfies: faster than finding out which."""
-        source = EventColumns(batch, self.schema)
+        source = EventColumns(batch, self.schema, strict=True)
         if source.size >= SAMPLE:
             self.index.sample = source.sample(SAMPLE)
         if self._current().asks_arrival:

@@ -18,7 +18,7 @@ module never rejects, and what it admits is what the long way admits.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -39,6 +39,7 @@ from tocsin.schema.domain import (
 )
 from tocsin.schema.event_type import EVENT_TYPE
 from tocsin.schema.finite_domains import EnumeratedDomain, HierarchicalDomain
+from tocsin.schema.foreign_values import is_like_json, plain
 from tocsin.schema.readings import DYNAMIC, ReadableAttributes, ReadableValues, joined_values
 
 if TYPE_CHECKING:
@@ -116,6 +117,16 @@ def kept_values(raws: list[object], domain: Domain = DYNAMIC) -> tuple[Value, ..
     return tuple(by_key.values())
 
 
+def _not_like_json(name: str, raws: list[object]) -> Iterator[Violation]:
+    """Yield what no event could hold: NaN, times without a zone, objects of a program. Left out, nobody would know."""
+    for raw in raws:
+        if not is_like_json(raw):
+            try:
+                DYNAMIC.admit(raw)
+            except BadValue as error:
+                yield Violation("bad value", name, f"{name}: {error}")
+
+
 def _admit_bound(
     schema: Schema, view: View, bound: Mapping[str, list[object]], violations: list[Violation], told: set[str]
 ) -> dict[str, tuple[Value, ...]]:
@@ -132,6 +143,8 @@ def _admit_bound(
         if entry is None and view.unknown in ("kept", "dynamic"):
             if meant not in schema.attributes and (kept := kept_values(raws)):
                 values[name] = kept
+            if view.unknown == "dynamic":
+                violations.extend(_not_like_json(name, raws))
             continue
         if entry is None:
             if not view.is_open and name not in told:
@@ -285,6 +298,8 @@ def flatten(
         elif isinstance(value, list | tuple | set | frozenset):
             for inner in value:
                 walk(name, inner, depth + 1, found)
+        elif (inner := plain(value)) is not value:
+            walk(name, inner, depth + 1, found)
         else:
             found.setdefault(name, []).append(value)
 

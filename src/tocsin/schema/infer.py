@@ -1,6 +1,6 @@
 """A schema proposed from sample events, so that whoever has only data can start.
 
-    schema = infer([{"event_type": "bid", "price": 12.5, "item": {"title": "Oak table"}}, …])
+    schema = infer([{"event_type": "bid", "price": 12.5, "item": {"title": "Oak table"}}, …])   # or a DataFrame, or an Arrow table
 
 Nested objects become dotted names, arrays multiple attributes, null says nothing. What is proposed is careful, since
 what exists can never be redefined: attributes are optional, whole numbers share the domain `number` with all others,
@@ -36,6 +36,7 @@ from tocsin.schema.domain import (
 from tocsin.schema.event import flatten
 from tocsin.schema.event_type import EVENT_TYPE, EventType, TypeAttribute, Unknown
 from tocsin.schema.finite_domains import EnumeratedDomain
+from tocsin.schema.foreign_values import ZONE_REMEDY, has_no_zone, plain_row, rows_of
 
 if TYPE_CHECKING:
     from tocsin.schema.schema import Schema
@@ -160,7 +161,7 @@ class _Sample:
 
 def _with_points(events: Iterable[Mapping[str, object]]) -> tuple[list[Mapping[str, object]], frozenset[str]]:
     """Return the samples, and the names whose every value is a point."""
-    samples = list(events)
+    samples = [plain_row(row) for row in rows_of(events)]
     shapes: dict[str, set[bool]] = {}
     for sample in samples:
         if not isinstance(sample, Mapping):
@@ -254,6 +255,9 @@ def _choose(name: str, values: list[object], notes: list[str], *, integers: bool
     for domain in candidates:
         if all(_fits(domain, value) for value in values):
             return domain
+    if any(map(has_no_zone, values)):
+        example = next(filter(has_no_zone, values))
+        raise BadDefinition(f"{name} has times without a zone, such as {example}: {ZONE_REMEDY.format(name=name)}")
     counts = Counter({domain.name: sum(_fits(domain, value) for value in values) for domain in candidates})
     best = max(candidates, key=lambda domain: counts[domain.name])
     wrong = next(value for value in values if not _fits(best, value))

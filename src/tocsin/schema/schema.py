@@ -311,7 +311,10 @@ class Schema(Shown):
         unknown: Unknown = "refused",
         fold_case: bool = False,
     ) -> Schema:
-        """Return a schema that admits all these JSON-like events; schema/infer.py says how."""
+        """Return a schema that admits all these JSON-like events, or rows of a table; schema/infer.py says how.
+
+        A table is a DataFrame of pandas or polars, or an Arrow table or batch.
+        """
         return infer(
             cls, events, enumerate_up_to=enumerate_up_to, integers=integers, mandatory=mandatory, unknown=unknown,
             fold_case=fold_case,

@@ -20,7 +20,7 @@ from pwdlib.hashers.argon2 import Argon2Hasher
 
 from tocsin.service.identities import check_other_admin
 from tocsin.service.problems import NotFound
-from tocsin.store import Store, Transaction, accounts, events, progress, webhooks
+from tocsin.store import Store, Transaction, accounts, events, progress, sites, webhooks
 from tocsin.store.accounts import Account, Actor, Entry
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ def _remove_the_rest(turn: Transaction, account: Account) -> None:
     events.remove_dead_letters_of(turn, account.name)
     events.remove_answers_of(turn, account.name)
     progress.remove_progress_of(turn, account.number)
+    sites.end_sites_of(turn, account.number)
     accounts.erase_account(turn, account.number)
 
 

@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute
 from tocsin import __version__
 from tocsin.documents import ProblemDocument
 from tocsin.documents.events import Notification
-from tocsin.documents.subscriptions import LeaseNotice
+from tocsin.documents.subscriptions import LeaseNotice, PauseNotice
 from tocsin.service.problems import PROBLEM
 from tocsin.service.routing import HEADERS, JSON, UNSAFE, ApiRoute, rule_of
 
@@ -162,7 +162,7 @@ def _responses(method: str, route: ApiRoute, schemas: _Schemas) -> dict[str, Any
 
 def asyncapi_document() -> dict[str, Any]:
     """Return the description of streams, WebSockets and webhooks."""
-    _, parts = msgspec.json.schema_components([Notification, LeaseNotice])
+    _, parts = msgspec.json.schema_components([Notification, LeaseNotice, PauseNotice])
     notification = parts["Notification"]
     digest = {
         "type": "object",
@@ -182,6 +182,7 @@ def asyncapi_document() -> dict[str, Any]:
                 "messages": {
                     "notification": {"$ref": "#/components/messages/notification"},
                     "lease": {"$ref": "#/components/messages/lease"},
+                    "paused": {"$ref": "#/components/messages/paused"},
                 },
             },
             "live": {
@@ -190,6 +191,7 @@ def asyncapi_document() -> dict[str, Any]:
                 "messages": {
                     "notification": {"$ref": "#/components/messages/notification"},
                     "lease": {"$ref": "#/components/messages/lease"},
+                    "paused": {"$ref": "#/components/messages/paused"},
                     "acknowledge": {"$ref": "#/components/messages/acknowledge"},
                 },
             },
@@ -212,6 +214,7 @@ def asyncapi_document() -> dict[str, Any]:
             "messages": {
                 "notification": {"name": "notification", "payload": notification},
                 "lease": {"name": "lease", "payload": parts["LeaseNotice"]},
+                "paused": {"name": "paused", "payload": parts["PauseNotice"]},
                 "acknowledge": {
                     "name": "acknowledge",
                     "payload": {

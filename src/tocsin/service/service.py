@@ -191,6 +191,7 @@ def open_broker(settings: ServiceSettings) -> Broker:
         schema=load_schema(settings.schema) if is_new else None,
         settings=BrokerSettings(
             subscriptions_per_owner=settings.subscriptions_per_account,
+            processor_seconds_per_owner=settings.processor_seconds_per_account,
             subscription_bytes_per_owner=settings.subscription_bytes_per_account,
             reveal_subscribers=settings.reveal_subscribers,
             reveal_rules=settings.reveal_rules,

@@ -50,6 +50,9 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     # who
     guests: Literal["none", "read", "publish"] = "read"
     registration: Literal["open", "closed"] = "open"
+    schema_additions: Literal["at-once", "after-yes", "admins"] = (
+        "at-once"  # by publishers: in force at once, after an admin's yes, or not at all
+    )
     admin_token: str | None = None  # instead of the one that the first start prints
     secure_cookies: bool = False
     session_seconds: Seconds = 14 * 86400.0
@@ -60,6 +63,9 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     body_bytes: Count = 1 << 20
     batch_bytes: Count = 32 << 20
     subscriptions_per_account: Count = 100_000
+    processor_seconds_per_account: Count = (
+        1800  # in an hour, of matching its subscriptions: beyond it slowed, then paused
+    )
     subscription_bytes_per_account: Count = 512 << 20  # of memory, by the price that each has
     tokens_per_account: Count = 50
     webhooks_per_account: Count = 10

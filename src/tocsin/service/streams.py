@@ -13,7 +13,7 @@ what thousands of idle readers cost.
 
 WebSockets: the same notifications for pages. Messages are JSON texts.
 
-server: {"type": "notification", …} | {"type": "lease", …} | {"type": "ping", "cursor": "…"} | {"type": "problem", …}
+server: {"type": "notification", …} | {"type": "lease", …} | {"type": "paused", …} | {"type": "ping", "cursor": "…"} | {"type": "problem", …}
 client: {"type": "acknowledge", "cursor": "…"}
 
 The hub: who waits, in this event loop, for whose notifications.
@@ -42,7 +42,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from tocsin.broker import Broker, deliveries
 from tocsin.broker.deliveries import LAST, MatchedBatch, Position
 from tocsin.documents.events import Notification, NotificationPage
-from tocsin.documents.subscriptions import LeaseNotice
+from tocsin.documents.subscriptions import LeaseNotice, PauseNotice
 from tocsin.errors import CursorExpired, TocsinError
 from tocsin.service.edge import Metrics
 from tocsin.service.problems import problem_of
@@ -68,7 +68,9 @@ class Reader:
         self._through: int | None = None  # has everything up to this seq; None: must read the store
         self._batches: deque[MatchedBatch] = deque()  # that came since, in order
         self.closed = False
-        self.notices: deque[LeaseNotice] = deque()  # of leases that end soon, still to be told
+        self.notices: deque[LeaseNotice | PauseNotice] = (
+            deque()
+        )  # of leases that end soon and of what was paused, still to be told
         self.sending: int | None = None  # the subscription whose notification is being sent
         self.task = asyncio.current_task()
 
@@ -152,7 +154,8 @@ class Hub:
         self._reading: dict[tuple[str, str | None, str, int], asyncio.Future[NotificationPage]] = {}
         self._woken = 0  # how often anybody was
         self.deliveries.on_matched(self._matched)
-        broker.on_lease_ending(self._ending)
+        broker.on_lease_ending(self._noticed)
+        broker.on_paused(self._noticed)
 
     def start_polling(self) -> None:
         """Look for what another process (the pipeline) stores."""
@@ -209,12 +212,12 @@ class Hub:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._push, batch)
 
-    def _ending(self, notice: LeaseNotice) -> None:
-        """Called by the broker's sweeper, once a lease: whoever reads now is told; `leases_ending` tells the others."""
+    def _noticed(self, notice: LeaseNotice | PauseNotice) -> None:
+        """Called by the broker's sweeper, once: whoever reads now is told; `leases_ending` and the audit trail tell the others."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._tell, notice)
 
-    def _tell(self, notice: LeaseNotice) -> None:
+    def _tell(self, notice: LeaseNotice | PauseNotice) -> None:
         for readers in self._readers.values():
             for reader in readers:
                 if reader.owner == notice.owner:
@@ -293,9 +296,14 @@ def frame(notification: Notification) -> bytes:
     )
 
 
-def notice_frame(notice: LeaseNotice) -> bytes:
-    """Return that a lease ends soon as an event; it has no id, so that nobody resumes from it."""
-    return b"event: lease\ndata: %s\n\n" % to_json(notice)
+def notice_kind(notice: LeaseNotice | PauseNotice) -> str:
+    """Return what a notice is about, as readers know it."""
+    return "lease" if isinstance(notice, LeaseNotice) else "paused"
+
+
+def notice_frame(notice: LeaseNotice | PauseNotice) -> bytes:
+    """Return a notice as an event; it has no id, so that nobody resumes from it."""
+    return b"event: %s\ndata: %s\n\n" % (notice_kind(notice).encode(), to_json(notice))
 
 
 def problem_frame(error: TocsinError) -> bytes:
@@ -425,7 +433,8 @@ async def _send_all(
             continue
         while reader.notices:
             patience.reschedule(loop.time() + settings.stalled_seconds)
-            await socket.send_text('{"type":"lease",' + to_json(reader.notices.popleft()).decode()[1:])
+            notice = reader.notices.popleft()
+            await socket.send_text(f'{{"type":"{notice_kind(notice)}",' + to_json(notice).decode()[1:])
         for notification in await reader.page():
             if reader.wanted(notification):
                 patience.reschedule(loop.time() + settings.stalled_seconds)

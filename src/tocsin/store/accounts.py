@@ -13,7 +13,7 @@ The audit trail: who did what with accounts, credentials, webhooks and the schem
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,7 +34,7 @@ class Account:
 
     number: int
     name: str
-    role: str
+    role: str  # member, publisher (who may extend the schema), admin
     password_hash: str | None = field(repr=False)
     created_us: int
     disabled_us: int | None
@@ -88,7 +88,7 @@ def create_account(
     """Store an account; raises AccountExists."""
     if find_account(transaction.connection, name) is not None:
         raise AccountExists(name)
-    row = {"name": name, "role": role, "credentials": password_hash, "created_us": transaction.now_us}
+    row = {**_role(role), "name": name, "credentials": password_hash, "created_us": transaction.now_us}
     transaction.connection.execute(insert(accounts).values(**row, quotas=_quotas_text(quotas)))
     made = read_account(transaction.connection, name)
     if made is None:
@@ -113,6 +113,12 @@ def list_accounts(connection: Connection, after: str = "", limit: int = 100) -> 
     return [_account(row) for row in connection.execute(query)]
 
 
+def own_quotas(connection: Connection) -> dict[int, Mapping[str, int]]:
+    """Return the quotas of the accounts that have some of their own."""
+    query = select(accounts.c.number, accounts.c.quotas).where(accounts.c.quotas.is_not(None))
+    return {number: json.loads(quotas) for number, quotas in connection.execute(query)}
+
+
 def change_account(transaction: Transaction, number: int, **changes: Any) -> None:
     """Store another role, password_hash, quotas or disabled_us of an account."""
     if unknown := set(changes) - _CHANGEABLE:
@@ -121,6 +127,8 @@ def change_account(transaction: Transaction, number: int, **changes: Any) -> Non
         changes["quotas"] = _quotas_text(changes["quotas"])
     if "password_hash" in changes:
         changes["credentials"] = changes.pop("password_hash")
+    if "role" in changes:
+        changes |= _role(changes["role"])
     transaction.connection.execute(update(accounts).where(accounts.c.number == number).values(**changes))
 
 
@@ -135,7 +143,7 @@ def erase_account(transaction: Transaction, number: int) -> None:
 
     Its name becomes free; the one it has then cannot be registered.
     """
-    gone = {"name": f"~{number}", "role": "member", "credentials": None, "quotas": None}
+    gone = {"name": f"~{number}", **_role("member"), "credentials": None, "quotas": None}
     chosen = update(accounts).where(accounts.c.number == number)
     transaction.connection.execute(chosen.values(**gone, disabled_us=transaction.now_us))
 
@@ -147,7 +155,13 @@ def _one(connection: Connection, query: Select[Any]) -> Account | None:
 
 def _account(row: Row[Any]) -> Account:
     quotas = json.loads(row.quotas) if row.quotas else {}
-    return Account(row.number, row.name, row.role, row.credentials, row.created_us, row.disabled_us, quotas)
+    role = "publisher" if row.role == "member" and row.extends_schema else row.role
+    return Account(row.number, row.name, role, row.credentials, row.created_us, row.disabled_us, quotas)
+
+
+def _role(role: str) -> dict[str, Any]:
+    """Return a role as it is stored: a publisher is a member who extends the schema."""
+    return {"role": "member" if role == "publisher" else role, "extends_schema": int(role == "publisher")}
 
 
 def _quotas_text(quotas: Mapping[str, int] | None) -> str | None:
@@ -308,6 +322,13 @@ class Entry:
 
 def note_action(transaction: Transaction, actor: Actor, action: str, subject: str, concerns: int | None = None) -> None:
     """Write a line, in the transaction that does what it says."""
+    note_actions(transaction, actor, action, [subject], concerns)
+
+
+def note_actions(
+    transaction: Transaction, actor: Actor, action: str, subjects: Sequence[str], concerns: int | None = None
+) -> None:
+    """Write a line for each subject."""
     row = {
         "at_us": transaction.now_us,
         "account": actor.account,
@@ -315,10 +336,10 @@ def note_action(transaction: Transaction, actor: Actor, action: str, subject: st
         "credential": actor.credential,
         "address": actor.address,
         "action": action,
-        "subject": subject[:500],
         "concerns": concerns,
     }
-    transaction.connection.execute(insert(audit).values(**row))
+    if subjects:
+        transaction.connection.execute(insert(audit), [row | {"subject": one[:500]} for one in subjects])
 
 
 def read_audit(connection: Connection, before: int | None, limit: int, account: int | None = None) -> list[Entry]:
@@ -329,6 +350,14 @@ def read_audit(connection: Connection, before: int | None, limit: int, account: 
     if account is not None:
         query = query.where(or_(audit.c.account == account, audit.c.concerns == account))
     return [Entry(*row) for row in connection.execute(query)]
+
+
+def last_action(connection: Connection, action: str, subject: str, concerns: int) -> str | None:
+    """Return what the newest line of an action says of a subject, which the line begins with."""
+    query = select(audit.c.subject).where(audit.c.concerns == concerns, audit.c.action == action)
+    query = query.where(audit.c.subject.startswith(subject, autoescape=True)).order_by(audit.c.id.desc()).limit(1)
+    found = connection.execute(query).scalar()
+    return None if found is None else found.removeprefix(subject)
 
 
 def remove_audit_before(transaction: Transaction, time_us: int) -> int:

@@ -258,6 +258,7 @@ class DeadLetter:
     violations: bytes
     body: bytes
     at_us: int
+    site: str = ""  # as which it was published
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +270,7 @@ class NewDeadLetter:
     reason: str
     violations: bytes
     body: bytes
+    site: str = ""
 
 
 def unmatched(seq: int, reason: str, body: bytes) -> NewDeadLetter:
@@ -282,7 +284,16 @@ def add_dead_letters(transaction: Transaction, new: Sequence[tuple[int, NewDeadL
     transaction.insert_rows(
         dead_letters,
         [
-            (seq, letter.kind, letter.publisher, letter.reason, letter.violations, letter.body, transaction.now_us)
+            (
+                seq,
+                letter.kind,
+                letter.publisher,
+                letter.reason,
+                letter.violations,
+                letter.body,
+                transaction.now_us,
+                letter.site,
+            )
             for seq, letter in new
         ],
     )

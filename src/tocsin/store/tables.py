@@ -5,6 +5,9 @@
     accounts         who owns things, and may log in
     credentials      API tokens and sessions: secrets by which programs and browsers act for an account; hashed
     audit            who did what with accounts and their credentials
+    sites            what accounts publish as: see sites.py
+    site_mappings    every version of the sites' mappings, whole
+    schema_proposals extensions of the schema that wait for an admin's yes, and those that had their answer
     subscriptions    what was asked, by whom; never changes
     leases           how long; beside subscriptions because renewals touch it and every start reads all of it
     replacements     which subscriptions go on under the id of an earlier one: see subscriptions.py
@@ -43,7 +46,7 @@ from sqlalchemy import (
     text,
 )
 
-HEAD = "0009"  # the newest migration
+HEAD = "0010"  # the newest migration
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -97,6 +100,7 @@ accounts = Table(
     Column("disabled_us", BigInteger),
     Column("quotas", Text),  # JSON: bounds of its own; none where the broker's settings hold
     Column("subscription_bytes", BigInteger, nullable=False, server_default="0"),  # prices of live and paused ones
+    Column("extends_schema", Integer, nullable=False, server_default="0"),  # 1: a publisher, who is no admin
 )
 
 credentials = Table(
@@ -132,6 +136,48 @@ audit = Table(
     Column("concerns", BigInteger),  # the account that it was done to
     Index(None, "account", "id"),
     Index(None, "concerns", "id"),
+)
+
+sites = Table(
+    "sites",
+    metadata,
+    Column("number", _Number, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("folded", Text, nullable=False, unique=True),  # names that look alike are one
+    Column("owner", _Number, ForeignKey(accounts.c.number), nullable=False),
+    Column("contact", Text, nullable=False),
+    Column("home_page", Text, nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+    Column("ended_us", BigInteger),  # its name is nobody else's after that
+    Index(None, "owner"),
+)
+
+site_mappings = Table(
+    "site_mappings",
+    metadata,
+    Column("site", _Number, ForeignKey(sites.c.number), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("document", Text, nullable=False),  # JSON
+    Column("who", Text, nullable=False),
+    Column("words", Text, nullable=False),  # why
+    Column("at_us", BigInteger, nullable=False),
+    PrimaryKeyConstraint("site", "version"),
+)
+
+schema_proposals = Table(
+    "schema_proposals",
+    metadata,
+    Column("number", _Number, primary_key=True),
+    Column("account", _Number, ForeignKey(accounts.c.number), nullable=False),
+    Column("changes", Text, nullable=False),  # JSON: extensions, as they are asked for
+    Column("words", Text, nullable=False),  # why
+    Column("at_us", BigInteger, nullable=False),
+    Column("state", Text, CheckConstraint("state IN ('waiting', 'accepted', 'refused')", name="state"), nullable=False),
+    Column("decided_by", Text, nullable=False),
+    Column("decided_us", BigInteger),
+    Column("answer", Text, nullable=False),  # what was said to it
+    Column("version", Integer),  # of the schema that has it
+    Index(None, "account"),
 )
 
 subscriptions = Table(
@@ -237,6 +283,7 @@ dead_letters = Table(
     Column("violations", LargeBinary, nullable=False),  # JSON
     Column("body", LargeBinary, nullable=False),  # as it came
     Column("at_us", BigInteger, nullable=False),
+    Column("site", Text, nullable=False, server_default=""),  # as which it was published
     Index(None, "publisher", "seq"),
 )
 

@@ -81,6 +81,7 @@ class DistinctPredicates:
             self.uses[number] -= 1
             if self.uses[number] == 0:
                 self.stage.remove(number, predicate)
+                self.numbering.forget(number)  # given again before new ones are made
                 self.live -= 1
         return np.array(numbers, np.int64)
 

@@ -1,8 +1,8 @@
 """Numbering: a number for each distinct key of four integers, in a hash table that kernels can read.
 
 Keys are compared whole, so different keys never share a number. Longer keys are made of several: the number of the
-first part is the start of the next key. Look-up and insertion take O(1); nothing is ever taken out (engines start anew
-when most of what they numbered is gone).
+first part is the start of the next key. Look-up, insertion and removal take O(1). Numbers that were given back are given
+again before new ones are made, as TOPSS does with the ids of its predicates (section 3): vectors by number have no holes.
 """
 
 from __future__ import annotations
@@ -20,18 +20,23 @@ class NumberingArrays(NamedTuple):
     """The hash table as kernels see it."""
 
     slots: npt.NDArray[np.int32]  # number, or -1; the size is a power of two
-    keys: npt.NDArray[np.int64]  # four per number
-    used: npt.NDArray[np.int64]  # one element: how many numbers there are
+    keys: npt.NDArray[np.int64]  # four per number; of a free number the first is 1 + the next free one
+    used: npt.NDArray[np.int64]  # how many numbers were ever made; 1 + the first free one, 0 where there is none
 
 
 class Numbering:
     """Numbers 0, 1, 2, ... for keys, in the order of their coming."""
 
     def __init__(self) -> None:
-        self.arrays = NumberingArrays(np.full(64, -1, np.int32), np.zeros(4 * 32, np.int64), np.zeros(1, np.int64))
+        self.arrays = NumberingArrays(np.full(64, -1, np.int32), np.zeros(4 * 32, np.int64), np.zeros(2, np.int64))
 
     def __len__(self) -> int:
+        """Return how many numbers were ever made: all in use are below this."""
         return int(self.arrays.used[0])
+
+    def forget(self, number: int) -> None:
+        """Give a number back: its key is no longer known, and the next new key gets it."""
+        forget_one(*self.arrays, number)
 
     def reserve(self, more: int) -> None:
         """Make room for that many new keys."""
@@ -91,11 +96,38 @@ def find_or_add(slots, keys, count, a, b, c, d):  # type: ignore[no-untyped-def]
     """Return the number of a key; there is room for one more."""
     at = find(slots, keys, a, b, c, d)
     if slots[at] < 0:
-        number = count[0]
+        if count[1] > 0:
+            number = count[1] - 1
+            count[1] = keys[4 * number]
+        else:
+            number = count[0]
+            count[0] = number + 1
         slots[at] = number
         keys[4 * number], keys[4 * number + 1], keys[4 * number + 2], keys[4 * number + 3] = a, b, c, d
-        count[0] = number + 1
     return slots[at]
+
+
+@helper
+def home_of(keys, number, mask):  # type: ignore[no-untyped-def]
+    """Return the slot where the search for a number's key begins."""
+    k = 4 * number
+    return hash_key(keys[k], keys[k + 1], keys[k + 2], keys[k + 3]) & mask
+
+
+@kernel
+def forget_one(slots, keys, count, number):  # type: ignore[no-untyped-def]
+    """Take a number out of its slot; those that were pushed beyond it move back, so that searches still find them."""
+    mask, k = len(slots) - 1, 4 * number
+    hole = find(slots, keys, keys[k], keys[k + 1], keys[k + 2], keys[k + 3])
+    at = (hole + 1) & mask
+    while slots[at] >= 0:
+        if (at - home_of(keys, slots[at], mask)) & mask >= (at - hole) & mask:
+            slots[hole] = slots[at]
+            hole = at
+        at = (at + 1) & mask
+    slots[hole] = -1
+    keys[k] = count[1]
+    count[1] = number + 1
 
 
 @kernel
@@ -111,10 +143,15 @@ def number_many(slots, keys, count, a, b, c, d, found):  # type: ignore[no-untyp
 
 @kernel
 def rehash(slots, keys, count):  # type: ignore[no-untyped-def]
-    mask = len(slots) - 1
+    mask, free = len(slots) - 1, np.zeros(count[0], np.bool_)
+    following = count[1]
+    while following > 0:
+        free[following - 1] = True
+        following = keys[4 * (following - 1)]
     for number in range(count[0]):
-        k = 4 * number
-        at = hash_key(keys[k], keys[k + 1], keys[k + 2], keys[k + 3]) & mask
+        if free[number]:
+            continue
+        at = home_of(keys, number, mask)
         while slots[at] >= 0:
             at = (at + 1) & mask
         slots[at] = number

@@ -10,15 +10,16 @@ PAPERS = {  # key -> the paper; the order of the report
     "Le Subscribe": "Le Subscribe (Pereira, Fabret, Llirbat, Shasha), section 4",
     "Symmetric subscriptions": "Event matching in symmetric subscription systems (Rjaibi, Dittrich, Jaepel)",
     "TOPSS": "TOPSS, the Toronto publish/subscribe system, section 5",
+    "Overlapping subscriptions": "Scalable event matching for overlapping subscriptions (Liu et al.), section 5",
     "Event notification system": "Event notification system (thesis), chapter 8",
 }
 
 
 def experiments() -> dict[str, Experiment]:
     """Return all experiments by name, in the order of the report."""
-    from tocsin_lab.experiments import le_subscribe, symmetric, thesis, topss_dbms, topss_predicates, topss_w4
+    from tocsin_lab.experiments import le_subscribe, liu, symmetric, thesis, topss_dbms, topss_predicates, topss_w4
 
-    modules = (le_subscribe, symmetric, topss_predicates, topss_w4, topss_dbms, thesis)
+    modules = (le_subscribe, symmetric, topss_predicates, topss_w4, topss_dbms, liu, thesis)
     return {found.name: found for module in modules for found in module.EXPERIMENTS}
 
 

@@ -95,7 +95,7 @@ class RawEvents:
             return None
         try:
             shape.struct.pack_into(shape.packed, 0, *map(getitem, shape.codes, values))  # type: ignore[arg-type] # an array is a buffer
-        except _NotPlainError:
+        except (_NotPlainError, TypeError):  # TypeError: a list, an array or an object, which has no code
             return None
         segment, work = self._matcher.segment, self._matcher.workspace
         while True:

@@ -2,7 +2,7 @@
 
 from starlette.routing import BaseRoute
 
-from tocsin.service.routes import accounts, events, operations, schema, subscriptions, webhooks
+from tocsin.service.routes import accounts, events, operations, schema, sites, subscriptions, webhooks
 
 # Those that are asked most come first: routes are tried in order.
 API_ROUTES: list[BaseRoute] = [
@@ -14,6 +14,7 @@ API_ROUTES: list[BaseRoute] = [
     *subscriptions.offer_routes.routes,
     *subscriptions.draft_routes.routes,
     *webhooks.routes.routes,
+    *sites.routes.routes,
     *events.dead_letter_routes.routes,
     *accounts.routes.routes,
     *operations.xml_routes.routes,

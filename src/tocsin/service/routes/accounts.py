@@ -20,6 +20,7 @@ from tocsin.documents.accounts import (
     AccountView,
     AuditEntry,
     AuditPage,
+    CostList,
     Login,
     LoginResponse,
     OwnAccount,
@@ -141,6 +142,18 @@ async def read_own_audit(
 async def read_audit(request: Request, cursor: StoredInt | None = None, limit: Limit = 100) -> object:
     """Return who did what with accounts, credentials, webhooks and the schema, the newest first."""
     return _audit(await service_of(request).identities.audit_of(None, cursor, limit), limit)
+
+
+@routes.on("GET", "/v1/account/costs", "What your subscriptions cost", answer=CostList)
+async def read_own_costs(request: Request, principal: Principal, limit: Limit = 100) -> object:
+    """Return what your subscriptions cost within the last hour, the heaviest first; their sum counts against the quota."""
+    return await asyncio.to_thread(service_of(request).broker.costs, principal.number, limit)
+
+
+@routes.on("GET", "/v1/costs", "What subscriptions cost", answer=CostList)
+async def read_costs(request: Request, limit: Limit = 100) -> object:
+    """Return what the heaviest subscriptions of all accounts cost within the last hour."""
+    return await asyncio.to_thread(service_of(request).broker.costs, None, limit)
 
 
 @routes.on("GET", "/v1/sessions", "Your sessions", answer=SessionList)

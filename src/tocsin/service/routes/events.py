@@ -28,6 +28,7 @@ from starlette.websockets import WebSocket
 
 from tocsin.broker import InboxQuery
 from tocsin.broker.admission import RawEvent
+from tocsin.broker.sites import WhichMapping
 from tocsin.documents import Consumer, Instant, StoredInt
 from tocsin.documents.events import (
     Acknowledgement,
@@ -42,6 +43,7 @@ from tocsin.documents.events import (
     NotificationPage,
     PublishReceipt,
 )
+from tocsin.documents.sites import SiteName
 from tocsin.errors import (
     BadCursor,
     BatchRejected,
@@ -168,24 +170,48 @@ def _event(one: _CloudEvent, schema: Schema, *, single: bool) -> RawEvent:
 # Publishing for requests.
 
 
+@dataclass(frozen=True, slots=True)
+class AsSite:
+    """As which site something is published, if as one, and by which version of its mapping."""
+
+    site: str | None = None
+    site_mapping: WhichMapping = "newest"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {} if self.site is None else {"site": self.site, "site_mapping": self.site_mapping}
+
+
+AS_NO_SITE = AsSite()
+
+
 async def publish_incoming(
-    service: Service, principal: Principal, incoming: Incoming, *, atomic: bool = True, receipts: bool = True
+    service: Service,
+    principal: Principal,
+    incoming: Incoming,
+    *,
+    atomic: bool = True,
+    receipts: bool = True,
+    as_site: AsSite = AS_NO_SITE,
 ) -> PublishReceipt | BatchReceipt:
     """Publish and return the receipts; raises what the broker does."""
     _check(service, principal, incoming)
-    key, broker = _own(principal, incoming.key), service.broker
+    key, broker, options = _own(principal, incoming.key), service.broker, as_site.options
     if incoming.single:
         found = await broker.publish_soon(
-            incoming.events[0], idempotency_key=key, atomic=atomic, publisher=principal.name
+            incoming.events[0], idempotency_key=key, atomic=atomic, publisher=principal.name, **options
         )
         service.metrics.published.inc(found.accepted)
         return found
     if incoming.keys is not None:
         keys = [_own(principal, one) or "" for one in incoming.keys]
-        many = await asyncio.to_thread(broker.publish_keyed, incoming.events, keys, principal.name, atomic=atomic)
-    else:
         many = await asyncio.to_thread(
-            broker.publish, list(incoming.events), idempotency_key=key, atomic=atomic, publisher=principal.name
+            broker.publish_keyed, incoming.events, keys, principal.name, atomic=atomic, **options
+        )
+    else:
+        events, name = list(incoming.events), principal.name
+        many = await asyncio.to_thread(
+            lambda: broker.publish(events, idempotency_key=key, atomic=atomic, publisher=name, **options)
         )
     accepted = sum(one.accepted for one in many)
     service.metrics.published.inc(accepted)
@@ -200,13 +226,17 @@ def _own(principal: Principal, key: str | None) -> str | None:
     return f"guest {hashlib.sha256(f'{principal.address} {key}'.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-async def try_out(service: Service, principal: Principal, incoming: Incoming) -> DryRunResponse:
+async def try_out(
+    service: Service, principal: Principal, incoming: Incoming, as_site: AsSite = AS_NO_SITE
+) -> DryRunResponse:
     """Return what events would match if they were published now: which of the asker's own, and maybe how many in all.
 
     Whoever is told how many of others' subscriptions match can find their thresholds by bisection, and leave no trace.
     """
     _check(service, principal, incoming)
-    found = await asyncio.to_thread(service.broker.dry_run, list(incoming.events))
+    found = await asyncio.to_thread(
+        service.broker.dry_run, list(incoming.events), publisher=principal.name, **as_site.options
+    )
     wrong = {at: one.violations for at, one in enumerate(found) if not one.accepted}
     if wrong:
         raise EventRejected(wrong[0]) if incoming.single else BatchRejected(wrong)
@@ -249,6 +279,8 @@ _BODY: dict[str, Any] = {
     "POST", "/v1/events", "Publish an event, or a batch", status=201, answer=(PublishReceipt, BatchReceipt), body=_BODY,
     responses={
         200: ("A dry run: what would match; nothing was stored", DryRunResponse),
+        403: "The site is another account's",
+        404: "There is no such site, or no such version of its mapping",
         409: "The Idempotency-Key was used with other events",
         415: "Not a media type for events",
     },
@@ -262,13 +294,25 @@ async def publish(
     ] = True,
     receipts: Annotated[bool, Meta(description="List a batch's receipts, not only their number")] = True,
     key: Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[ -~]+$")] | None = None,
+    site: Annotated[SiteName, Meta(description="A site of the account's: the events tell that they come from it")]
+    | None = None,
+    mapping: Annotated[
+        str,
+        Meta(
+            pattern="^(newest|none|[1-9][0-9]{0,8})$", description="Which version of the site's mapping translates them"
+        ),
+    ] = "newest",
 ) -> object:
     """Store events and notify whom they reach; what is acknowledged is on disk."""
     service = service_of(request)
+    if site is None and mapping != "newest":
+        raise BadRequest("a mapping is a site's: say site=NAME")
+    which: WhichMapping = int(mapping) if mapping.isdigit() else "none" if mapping == "none" else "newest"
+    as_site = AsSite(site, which)
     incoming = read_events(request.headers, await request.body(), service.broker.known_schema, key)
     if dry_run:
-        return json_response(await try_out(service, principal, incoming))
-    return await publish_incoming(service, principal, incoming, atomic=atomic, receipts=receipts)
+        return json_response(await try_out(service, principal, incoming, as_site))
+    return await publish_incoming(service, principal, incoming, atomic=atomic, receipts=receipts, as_site=as_site)
 
 
 # --- notifications ----------------------------------------------------------------------------------------------------

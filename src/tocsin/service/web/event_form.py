@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from tocsin.errors import Violation
 from tocsin.schema import EVENT_TYPE, View, ViewAttribute
+from tocsin.schema.sources import SOURCE_ATTRIBUTES, SOURCE_DOMAIN
 
 Control = Literal["number", "text", "choice", "time", "lines"]
 PREFIX = "value."  # of the fields of an event, so that an attribute may have any name
@@ -60,6 +61,8 @@ def fields_of(
     found = []
     for attribute in view.attributes.values():
         if attribute.name == EVENT_TYPE or attribute.domain.kind == "object":  # no field holds an array of objects
+            continue
+        if attribute.domain.name == SOURCE_DOMAIN and attribute.name in SOURCE_ATTRIBUTES:  # the broker says it
             continue
         choices = choices_of(attribute)
         control: Control = "choice" if choices else "lines" if attribute.multiple else "text"

@@ -25,6 +25,7 @@ from tocsin.service.web.texts import DATE, LEASES, UNTIL_STOPPED
 from tocsin.service.web.visit import Pages, Visit
 
 pages = Pages()
+_COSTS = 1000  # of the heaviest subscriptions
 _PER_PAGE, _SAMPLE, _LOOKED_BACK, _LATELY, _CHARTED, _SHOWN = 50, 1000, 400, 200, 1000, 20
 _RENEWED_SECONDS = 30 * 86400.0  # at a time, of what lasts until it is stopped
 
@@ -194,8 +195,11 @@ async def one(visit: Visit) -> Response:
     query = replace(inbox_query(visit), subscriptions=[id], limit=_SHOWN)
     page = await asyncio.to_thread(broker.inbox, owner, query)
     times = await asyncio.to_thread(broker.match_times, owner, id, _CHARTED)
+    costs = await asyncio.to_thread(broker.costs, visit.principal.number, _COSTS)
+    why = await asyncio.to_thread(broker.why_paused, visit.principal.number, id) if found.paused else None
     return visit.page(
-        "subscription.html", subscription=found, page=page, spark=over_time(times), since=times[-1] if times else None,
+        "subscription.html", cost=sum(each.processor_us for each in costs.items if each.subscription == id), why=why,
+        subscription=found, page=page, spark=over_time(times), since=times[-1] if times else None,
         misses=await asyncio.to_thread(near_misses, visit, found), now=broker.now(), most=_CHARTED,
         live=not visit.query("before") and not visit.query("after"), example=example_event(broker.schema, found.text),
     )  # fmt: skip

@@ -55,6 +55,7 @@ function listen() {
   const worker = new SharedWorker("/static/live.js", { name: "tocsin " + document.body.dataset.account });
   worker.port.addEventListener("message", (message) => {
     if (message.data.lease) toast("Subscription #" + message.data.lease.subscription + " ends soon: renew it to go on.");
+    if (message.data.paused) toast("Subscription #" + message.data.paused.subscription + " was paused: " + message.data.paused.reason + ".");
     if (!message.data.state) return;
     if (state) state.textContent = message.data.state === "live" ? "Live: what matches appears here at once." : "Connecting …";
     if (message.data.state === "live") ask();

@@ -10,6 +10,7 @@ function connect() {
   source.addEventListener("open", () => become("live"));
   source.addEventListener("notification", () => tell({ state: "live" }));
   source.addEventListener("lease", (message) => tell({ lease: JSON.parse(message.data) }));
+  source.addEventListener("paused", (message) => tell({ paused: JSON.parse(message.data) }));
   source.addEventListener("error", () => {
     become("waiting");
     if (source.readyState === EventSource.CLOSED) setTimeout(connect, 5000); // refused: it does not come back by itself
