@@ -30,6 +30,7 @@
         ├── SiteExists           there is, or was, a site of that name
         ├── UnknownSite          there is no such site
         ├── NotYourSite          the site is another account's
+        ├── UnknownProposal      there is no such proposal, or it had its answer
         ├── UnknownNotification  there is no such notification, or it is another's
         ├── UnknownDeadLetter    there is no such dead letter, or it is another's
         ├── UnknownOffer         there is no such offer, or it is another's
@@ -345,6 +346,14 @@ class NotYourSite(BrokerError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(f"the site {shown(name)} is another account's; its owner publishes as it")
+
+
+class UnknownProposal(BrokerError):
+    """No such proposal to extend the schema waits for an answer."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(f"no proposal {number} waits for an answer")
 
 
 class UnknownNotification(BrokerError):

@@ -41,6 +41,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("site", "change_site", "end_site", "site_mapping", "site_mappings"), ("nobody & none",)),
     "add_site": ("Hammer & Sons",),
     "set_site_mapping": ("nobody & none", {"rules": []}),
+    **dict.fromkeys(("accept_proposal", "refuse_proposal"), (10**9,)),
     "mark_inbox_read": (1,),
     "acknowledge": ("no cursor",),
     "why": ("no cursor",),

@@ -56,7 +56,7 @@ def verdict(method: str, path: str, asker: str) -> set[int]:
         if rule.needs == "anyone" or (rule.needs in ("guest", "publisher") and asker == "anonymous"):
             return good
         return {401}
-    if rule.needs == "admin" and asker != "admin":
+    if rule.needs in ("admin", "extender") and asker != "admin":
         return {403}
     if rule.owned and asker in ("other", "admin"):  # an admin does not own it either
         return {404}
@@ -88,6 +88,7 @@ async def things_of(world: World, name: str) -> dict[str, dict[str, str]]:
         "/v1/dead-letters": {"seq": str(letter["seq"])},
         "/v1/accounts": {"name": "bob"},
         "/v1/sites": {"name": site},
+        "/v1/schema/proposals": {"number": "1"},
         "/v1/schema/versions": {"version": "1"},
         "/v1/offers/": {"seq": "1"},
         "/v1/schema/dtd": {"kind": "ADD_EVENT"},
@@ -141,6 +142,8 @@ def test_every_route_answers_everybody_as_the_table_says(tmp_path: Path) -> None
         ("POST", "/v1/notifications/acknowledge"): {400},  # the cursor is ada's
         ("DELETE", "/v1/offers/{seq}"): {404},
         ("POST", "/v1/sites"): {409},  # made by the asker before
+        ("POST", "/v1/schema/proposals/{number}/accept"): {404},  # there is none
+        ("POST", "/v1/schema/proposals/{number}/refuse"): {404},
     }
 
     async def scenario(world: World) -> None:

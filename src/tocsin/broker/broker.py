@@ -25,6 +25,7 @@ import msgspec
 from tocsin.broker import deliveries, inbox, inquiries, publishing
 from tocsin.broker.admission import OfferAdmission, RawEvent
 from tocsin.broker.changes import (
+    Acceptance,
     Claim,
     ExtendSchema,
     FirstSchema,
@@ -508,13 +509,16 @@ class Broker:
         """The schema in force, as far as this process knows: without a look into the store."""
         return self._core.schema
 
-    def extend_schema(self, change: SchemaChange, *, words: str = "", by: str = "") -> Schema:
+    def extend_schema(
+        self, change: SchemaChange, *, words: str = "", by: str = "", accepts: Acceptance | None = None
+    ) -> Schema:
         """Put in force, as the next version, what `change` makes of the present schema; return it.
 
         Everything that was valid stays valid, or SchemaError is raised: `broker.extend_schema(lambda schema:
         schema.add_attribute("colour", "text"))`. The history tells the words, and where it is told by whom, what changed. Events published after this returns are judged by it.
+        What `accepts` a proposal answers it in the same commit; raises UnknownProposal where it had its answer.
         """
-        extended, _ = self._queue.call(self._run_changes, ExtendSchema(change, words, by))
+        extended, _ = self._queue.call(self._run_changes, ExtendSchema(change, words, by, accepts))
         return extended  # type: ignore[no-any-return]
 
     def schema_history(self) -> list[SchemaVersion]:

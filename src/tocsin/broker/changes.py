@@ -291,15 +291,27 @@ SchemaChange = Callable[[Schema], Schema]
 
 
 @dataclass(frozen=True, slots=True)
+class Acceptance:
+    """An admin's yes to a proposal."""
+
+    proposal: int
+    who: str
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ExtendSchema:
     """Put the schema that `change` makes of the present one in force, as the next version."""
 
     change: SchemaChange
     words: str  # why
     by: str = ""  # who
+    accepts: Acceptance | None = None  # the proposal that asks for it
 
     def run(self, commit: Commit, settings: BrokerSettings) -> tuple[Schema, int]:
         del settings
+        if self.accepts is not None:
+            schema_history.waiting_proposal(commit.connection, self.accepts.proposal)
         changed = self.change(commit.schema)
         if has_sources(commit.schema) or has_sources(changed):
             changed = with_sources(changed)  # new event types tell where their events come from, too
@@ -309,6 +321,10 @@ class ExtendSchema:
         if self.by:
             said = f"{self.by}: {'; '.join(described(commit.schema, extended))}{f' ({said})' if said else ''}"
         seq = schema_history.add_version(commit.transaction, extended, said)
+        if (yes := self.accepts) is not None:
+            schema_history.decide_proposal(
+                commit.transaction, yes.proposal, "accepted", yes.who, yes.words, extended.version
+            )
         commit.set_schema(extended)
         return extended, seq
 
@@ -358,7 +374,7 @@ class Replace:
         check_quotas(commit, settings, found.owner_name, account, [self.prepared], price_of(found.tree))
         seq = _begin_again(commit, found, self.prepared)
         if found.paused:
-            seq = pause(commit, seq)
+            seq = pause(commit, [seq])
         price, seconds = _cost(commit, self.prepared)
         return msgspec.structs.replace(_receipt(found, seq), price_bytes=price, operator_seconds=seconds)
 
@@ -373,7 +389,7 @@ class Pause:
         del settings
         found = self.claim.find(commit)
         check_not_over(commit, found)
-        return _receipt(found, found.changed_seq if found.paused else pause(commit, found.id))
+        return _receipt(found, found.changed_seq if found.paused else pause(commit, [found.id]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,10 +422,10 @@ def _begin_again(commit: Commit, found: StoredSubscription, prepared: Prepared) 
     return seq
 
 
-def pause(commit: Commit, id: int) -> int:
-    """Let a live subscription match nothing from here on; return the seq."""
-    seq = subscriptions.end_leases(commit.transaction, [id], "paused")
-    commit.end([id], seq)
+def pause(commit: Commit, ids: list[int]) -> int:
+    """Let live subscriptions match nothing from here on; return the seq."""
+    seq = subscriptions.end_leases(commit.transaction, ids, "paused")
+    commit.end(ids, seq)
     return seq
 
 

@@ -49,6 +49,10 @@ def run(
         None, envvar="TOCSIN_PROGRAMS", help="Programs that offers may call: a TOML file that all workers see."
     ),
     mapping: Path | None = typer.Option(None, help="A mapping, .toml or .json: the source has a site's documents."),
+    site: str | None = typer.Option(
+        None,
+        help="A site of the store's: events say that they come from it; its stored mapping translates, or --mapping.",
+    ),
     index: str | None = typer.Option(
         None, help="The folder of the store's index, on a disk that all workers see; by default beside a SQLite file."
     ),
@@ -70,6 +74,7 @@ def run(
         events_per_batch=events_per_batch, trigger_seconds=trigger, wait_for_schema_seconds=wait_for_schema,
         until_idle=until_idle, accept_lost_checkpoint=accept_lost_checkpoint, operators=operators,
         programs=programs, index=index, mapping=None if mapping is None else read_mapping(mapping),
+        site=site,
     )  # fmt: skip
     meter = Meter(status_file)
     if metrics_port is not None:

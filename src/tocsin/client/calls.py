@@ -40,7 +40,7 @@ from tocsin.documents.events import (
     WebhookList,
     WebhookView,
 )
-from tocsin.documents.schema import ExtensionResponse, OperatorList, ProgramList, SchemaHistory
+from tocsin.documents.schema import ExtensionResponse, OperatorList, ProgramList, ProposalList, SchemaHistory
 from tocsin.documents.sites import MappingList, MappingView, SitePage, SiteView
 from tocsin.documents.subscriptions import (
     BackfillJob,
@@ -481,11 +481,30 @@ def withdraw(seq: int) -> ClientCall[None]:
     return ClientCall("DELETE", f"/v1/offers/{seq}", type(None))
 
 
-def extend_schema(changes: list[dict[str, Any]], *, dry_run: bool = False) -> ClientCall[ExtensionResponse]:
-    """Extend the schema by the four rules."""
+def extend_schema(
+    changes: list[dict[str, Any]], *, dry_run: bool = False, words: str = ""
+) -> ClientCall[ExtensionResponse]:
+    """Extend the schema by the four rules; `proposal` of the answer is given where that waits for an admin's yes."""
     query: dict[str, Any] = {"dry_run": str(dry_run).lower()}
+    body = _json({"changes": changes, "words": words})
+    return ClientCall("POST", "/v1/schema/extensions", ExtensionResponse, body, query=query, again=False)
+
+
+def schema_proposals(*, limit: int = 100) -> ClientCall[ProposalList]:
+    """Return extensions that wait for an admin's yes, or had it: the account's, or all for an admin."""
+    return ClientCall("GET", "/v1/schema/proposals", ProposalList, query=_query(limit=limit))
+
+
+def accept_proposal(number: int, *, words: str = "") -> ClientCall[ExtensionResponse]:
+    """Put what a proposal asks for in force."""
+    path = f"/v1/schema/proposals/{int(number)}/accept"
+    return ClientCall("POST", path, ExtensionResponse, _json({"words": words}), again=False)
+
+
+def refuse_proposal(number: int, *, words: str = "") -> ClientCall[None]:
+    """Say no to a proposal."""
     return ClientCall(
-        "POST", "/v1/schema/extensions", ExtensionResponse, _json({"changes": changes}), query=query, again=False
+        "POST", f"/v1/schema/proposals/{int(number)}/refuse", type(None), _json({"words": words}), again=False
     )
 
 

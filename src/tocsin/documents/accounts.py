@@ -54,7 +54,7 @@ class Quotas(RequestDocument, frozen=True, omit_defaults=True):
 class AccountChange(RequestDocument, frozen=True):
     """What an admin changes of an account."""
 
-    role: Literal["member", "admin"] | None = None
+    role: Literal["member", "publisher", "admin"] | None = None
     disabled: bool | None = None
     quotas: Quotas | None = None
 

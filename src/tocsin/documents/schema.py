@@ -99,6 +99,34 @@ class ExtensionResponse(ResponseDocument, frozen=True, omit_defaults=True):
     dry_run: bool
     schema: dict[str, Any]
     affected: dict[str, Any] | None = None
+    proposal: int | None = None  # it waits for an admin's yes under this number; the schema is as it was
+
+
+class ProposalView(ResponseDocument, frozen=True):
+    """Extensions that somebody asks for, and what an admin said to them; `version` has them, once they were accepted."""
+
+    number: int
+    who: str
+    changes: list[dict[str, Any]]
+    words: str
+    at: Instant
+    state: Literal["waiting", "accepted", "refused"]
+    decided_by: str
+    decided: Instant | None
+    answer: str
+    version: int | None
+
+
+class ProposalList(ResponseDocument, frozen=True):
+    """Proposals, the newest first."""
+
+    items: list[ProposalView]
+
+
+class ProposalAnswer(RequestDocument, frozen=True):
+    """What an admin says to a proposal."""
+
+    words: Annotated[str, Meta(max_length=500)] = ""
 
 
 class SchemaVersionView(ResponseDocument, frozen=True):

@@ -25,7 +25,7 @@ from tocsin.broker.admission import Admitted, OfferAdmission, PublishedOffer, Re
 from tocsin.broker.core import BrokerSettings
 from tocsin.broker.publishing import violation_parts
 from tocsin.documents.events import PublishReceipt
-from tocsin.errors import EventRejected, FileError, NotSupported, SchemaError, Violation
+from tocsin.errors import EventRejected, FileError, NotSupported, SchemaError, UnknownSite, Violation
 from tocsin.language.mapping import MappingDocument, SiteMapping
 from tocsin.offers.program_files import ProgramsFile
 from tocsin.operators.registry import open_registry
@@ -33,7 +33,8 @@ from tocsin.pipeline.followers import open_store
 from tocsin.pipeline.meter import BatchReport, Meter
 from tocsin.pipeline.session import readable_errors
 from tocsin.schema import Schema
-from tocsin.store import Store, Transaction, schema_history
+from tocsin.schema.sources import Provenance
+from tocsin.store import Store, Transaction, schema_history, sites
 from tocsin.store.events import (
     NewDeadLetter,
     StoredOffer,
@@ -186,11 +187,12 @@ def ingest(
     settings: BrokerSettings | None = None,
     offers: OfferAdmission | None = None,
     mapping: SiteMapping | None = None,
+    provenance: Provenance | None = None,
 ) -> Ingested:
     """Store events in the log, and what is no event in the dead letters; in one transaction.
 
     `offers` judges those, with its programs; without it there are none. With a mapping, what comes are a site's documents,
-    and what it cannot translate are dead letters. An event for a version of the schema that the
+    and what it cannot translate are dead letters; with a provenance they are stored as a site's. An event for a version of the schema that the
     store does not have waits for it so long, then it is a dead letter.
     """
     _wait_for_schema(store, incoming, wait_for_schema_seconds)
@@ -201,8 +203,8 @@ def ingest(
         schema = _schema(transaction.connection)
         known = _known_keys(transaction, publisher, list(distinct))
         new = [one for key, one in distinct.items() if key not in known]
-        items = _judge(new, schema, most_bytes, offers, mapping)
-        dead = _store(transaction, publisher, schema, new, items)
+        items = _judge(new, schema, most_bytes, offers, mapping, provenance)
+        dead = _store(transaction, publisher, schema, new, items, "" if provenance is None else provenance.site)
         reach("pipeline.before-sink-commit")
     return Ingested(len(new) - dead, dead, len(incoming) - len(new))
 
@@ -211,6 +213,20 @@ def compile_mapping(store: Store, mapping: MappingDocument) -> SiteMapping:
     """Return a mapping over the schema that a store has now; raises BadDefinition where it does not fit."""
     with store.read() as connection:
         return SiteMapping(mapping, _schema(connection))
+
+
+def open_site(
+    store: Store, name: str, mapping: MappingDocument | None = None
+) -> tuple[Provenance, MappingDocument | None]:
+    """Return where events of a site come from, and its stored mapping unless another is given; raises UnknownSite."""
+    with store.read() as connection:
+        site = sites.find_site(connection, name)
+        if site is None:
+            raise UnknownSite(name)
+        found = None if mapping is not None else sites.find_mapping(connection, site.number)
+    if found is not None:
+        mapping = msgspec.json.decode(found.document, type=MappingDocument)
+    return Provenance(site.name, site.owner_name, site.contact), mapping
 
 
 def occurrence_keys(places: Sequence[str], bodies: Sequence[str]) -> list[str]:
@@ -257,8 +273,9 @@ def _judge(
     most_bytes: int,
     offers: OfferAdmission | None,
     mapping: SiteMapping | None,
+    provenance: Provenance | None,
 ) -> list[Admitted | Rejected]:
-    items = admit_all([one.body for one in new], schema, most_bytes, offers, mapping)
+    items = admit_all([one.body for one in new], schema, most_bytes, offers, mapping, provenance)
     for at, one in enumerate(new):
         if one.schema_version is not None and one.schema_version > schema.version:
             why = f"it was made for version {one.schema_version} of the schema; the store has {schema.version}"
@@ -272,6 +289,7 @@ def _store(
     schema: Schema,
     new: Sequence[IncomingEvent],
     items: list[Admitted | Rejected],
+    site: str,
 ) -> int:
     """Store the items, their keys with them; return how many are dead letters."""
     if not new:
@@ -290,7 +308,7 @@ def _store(
                 offers.append(StoredOffer(first + at, publisher, ends_us, item.event.document))
             receipt = PublishReceipt(first + at, id_text(id), accepted=True)
         else:
-            dead.append((first + at, _letter(publisher, item)))
+            dead.append((first + at, _letter(publisher, item, site)))
             receipt = PublishReceipt(first + at, None, accepted=False, violations=item.violations)
         answers.append((publisher, one.key, hashlib.sha256(one.body.encode()).digest(), msgspec.json.encode([receipt])))
     add_events(transaction, schema.version, good)
@@ -300,10 +318,10 @@ def _store(
     return len(dead)
 
 
-def _letter(publisher: str, item: Rejected) -> NewDeadLetter:
+def _letter(publisher: str, item: Rejected, site: str) -> NewDeadLetter:
     reason = str(EventRejected(item.violations))[:2000]
     violations = msgspec.json.encode([list(violation_parts(one)) for one in item.violations[:100]])
-    return NewDeadLetter("event", publisher, reason, violations, item.body)
+    return NewDeadLetter("event", publisher, reason, violations, item.body, site)
 
 
 INGEST = "ingest"
@@ -321,9 +339,13 @@ def start_ingest_query(
     operators: str | None = None,
     programs: str | None = None,
     mapping: MappingDocument | None = None,
+    site: str | None = None,
 ) -> StreamingQuery:
     """Start storing what a source of ingest.py brings; offers among it may call operators, and programs of a file."""
     offers = OfferAdmission(ProgramsFile(programs), open_registry(operators))
+    provenance = None
+    if site is not None:
+        provenance, mapping = open_site(open_store(store), site, mapping)
     compiled = None if mapping is None else compile_mapping(open_store(store), mapping)
 
     def store_events(rows: DataFrame, batch: int) -> None:
@@ -338,6 +360,7 @@ def start_ingest_query(
             wait_for_schema_seconds=wait_for_schema_seconds,
             offers=offers,
             mapping=compiled,
+            provenance=provenance,
         )
         reach("pipeline.after-sink")
         meter.record(BatchReport(INGEST, batch, 0, 0, done.dead_letters, time.perf_counter() - started))

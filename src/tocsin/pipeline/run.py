@@ -28,7 +28,7 @@ from tocsin.errors import NotSupported, SchemaError, StoreError, TocsinError
 from tocsin.language.mapping import MappingDocument
 from tocsin.offers.program_files import open_programs
 from tocsin.pipeline.followers import open_store, save_for_workers
-from tocsin.pipeline.ingest import FileSource, KafkaSource, read_files, read_kafka, start_ingest_query
+from tocsin.pipeline.ingest import FileSource, KafkaSource, open_site, read_files, read_kafka, start_ingest_query
 from tocsin.pipeline.log_query import LogQuery, match_log, read_log, start_log_query
 from tocsin.pipeline.match import match
 from tocsin.pipeline.meter import Meter
@@ -142,6 +142,7 @@ class PipelineSettings:
     operators: str | None = None  # those that subscriptions may call: see operators/registry.py
     programs: str | None = None  # those that offers may call: a file that all workers see
     mapping: MappingDocument | None = None  # of the site whose documents the source has
+    site: str | None = None  # as which they are stored, by its stored mapping where none is given
 
 
 class Pipeline:
@@ -159,9 +160,14 @@ class Pipeline:
         settings = self.settings
         store = open_store(settings.store)
         open_programs(settings.programs)  # a wrong file is refused now
-        if settings.mapping is not None and (settings.source is None or settings.sink.kind != "store"):
-            raise NotSupported("a mapping translates what comes from files or Kafka into the store")
+        translates = settings.mapping is not None or settings.site is not None
+        if translates and (settings.source is None or settings.sink.kind != "store"):
+            raise NotSupported(
+                "a mapping translates what comes from files or Kafka into the store, and so does a site's"
+            )
         prepare_store(store, settings.schema, matching=settings.sink.kind == "store")
+        if settings.site is not None:
+            open_site(store, settings.site)  # one that is not there is refused now
         claimed = claim_checkpoint(
             store,
             settings.name,
@@ -256,6 +262,7 @@ class Pipeline:
             operators=settings.operators,
             programs=self._programs,
             mapping=settings.mapping,
+            site=settings.site,
         )
 
     def _match_what_came(self) -> None:

@@ -369,7 +369,7 @@ class Identities:
                 changes["disabled_us"] = turn.now_us if disabled else None
             if quotas is not None:
                 changes["quotas"] = dict(quotas)
-            if role == "member" or disabled:
+            if role in ("member", "publisher") or disabled:
                 check_other_admin(turn, account)
             if changes:
                 accounts.change_account(turn, account.number, **changes)
@@ -539,4 +539,6 @@ def _principal(account: Account | None, found: Credential, kept: bytes) -> Princ
         return None
     scopes = found.scopes
     role = account.role if scopes is None or "admin" in scopes else "member"
+    if account.role == "publisher" and scopes is not None and "publish" in scopes:
+        role = "publisher"
     return Principal(account.name, account.number, role, found.kind, account.quotas, found.csrf, kept, found.id, scopes)

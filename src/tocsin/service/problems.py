@@ -146,6 +146,7 @@ _TABLE: Sequence[tuple[type[Exception], int, str, str]] = (
     (errors.BadValue, 422, "bad-value", "A value is not in its domain"),
     (errors.UnknownSubscription, 404, "not-found", "There is no such thing"),
     (errors.UnknownNotification, 404, "not-found", "There is no such thing"),
+    (errors.UnknownProposal, 404, "not-found", "There is no such thing"),
     (errors.UnknownSite, 404, "not-found", "There is no such thing"),
     (errors.NotYourSite, 403, "not-your-site", "The site is another account's"),
     (errors.SiteExists, 409, "exists", "That name is taken"),

@@ -20,6 +20,7 @@ mounted (`check_complete`). What an account owns is looked up by its owner's nam
     publisher    without an account where the operator lets guests publish (TOCSIN_GUESTS=publish)
     ticket       the owner, or whoever holds the subscription's ticket
     member       whoever is logged in, or has an API token
+    extender     an account of the role publisher, as far as the operator lets it (TOCSIN_SCHEMA_ADDITIONS), or admin
     admin        an account of that role
 """
 
@@ -45,7 +46,7 @@ from tocsin.store.accounts import Actor
 if TYPE_CHECKING:
     from tocsin.service.service import Service
 
-Needs = Literal["anyone", "guest", "publisher", "ticket", "member", "admin"]
+Needs = Literal["anyone", "guest", "publisher", "ticket", "member", "extender", "admin"]
 UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -64,6 +65,7 @@ MEMBER, OWNER, TICKET, ADMIN = (
     AccessRule("ticket", owned=True),
     AccessRule("admin"),
 )
+EXTENDER = AccessRule("extender")
 
 TABLE: dict[tuple[str, str], AccessRule] = {
     # operations
@@ -80,7 +82,10 @@ TABLE: dict[tuple[str, str], AccessRule] = {
     ("GET", "/v1/schema/versions/{version}"): GUEST,
     ("GET", "/v1/schema/view"): GUEST,
     ("GET", "/v1/schema/dtd/{kind}"): GUEST,
-    ("POST", "/v1/schema/extensions"): ADMIN,
+    ("POST", "/v1/schema/extensions"): EXTENDER,
+    ("GET", "/v1/schema/proposals"): MEMBER,
+    ("POST", "/v1/schema/proposals/{number}/accept"): ADMIN,
+    ("POST", "/v1/schema/proposals/{number}/refuse"): ADMIN,
     ("GET", "/v1/operators"): GUEST,
     # offers
     ("GET", "/v1/programs"): GUEST,
@@ -177,13 +182,13 @@ def scope_of(method: str, path: str) -> Scope:
     """Return what a token that was made for less than everything needs, beside the role.
 
     read        whatever changes nothing, and acknowledging what was read
-    publish     events and offers, dead letters once more, and sites to publish as
+    publish     events and offers, dead letters once more, sites to publish as; a publisher's extensions of the schema
     subscribe   subscriptions and webhooks
     account     the account itself: its credentials, password, audit trail and end
     admin       what needs the role admin
     """
     rule = rule_of(method, path)
-    if rule.needs == "admin":
+    if rule.needs in ("admin", "extender"):
         return "admin"
     if path != "/v1/account" and path.startswith(_ACCOUNT):
         return "account"
@@ -223,7 +228,7 @@ class Principal:
 
     name: str
     number: int
-    role: str  # guest, member, admin
+    role: str  # guest, member, publisher, admin
     way: str  # token, session, none
     quotas: Mapping[str, int] = field(default_factory=dict)
     csrf: str = field(default="", repr=False)
@@ -336,9 +341,21 @@ def _check_role(service: Service, connection: HTTPConnection, principal: Princip
             raise Unauthenticated("this needs an account: send Authorization: Bearer TOKEN, or log in")
     elif rule.needs == "admin" and principal.role != "admin":
         raise Forbidden("this needs an account of the role admin")
+    elif rule.needs == "extender":
+        check_extender(service, principal)
+
+
+def check_extender(service: Service, principal: Principal) -> None:
+    """Raise Forbidden unless somebody may extend the schema, or propose to."""
+    if principal.role != "admin" and service.settings.schema_additions == "admins":
+        raise Forbidden("here only admins extend the schema")
+    if principal.role not in ("publisher", "admin"):
+        raise Forbidden("this needs an account of the role publisher, or admin")
 
 
 def _check_scope(principal: Principal, rule: AccessRule, scope: Scope) -> None:
+    if rule.needs == "extender" and principal.role == "publisher" and principal.may("publish"):
+        return  # who is no admin has no token for what admins do
     if rule.needs != "anyone" and not principal.may(scope):
         raise Forbidden(f"this token is not good for that: it lacks the scope {scope}")
 

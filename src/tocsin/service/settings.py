@@ -50,6 +50,9 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     # who
     guests: Literal["none", "read", "publish"] = "read"
     registration: Literal["open", "closed"] = "open"
+    schema_additions: Literal["at-once", "after-yes", "admins"] = (
+        "at-once"  # by publishers: in force at once, after an admin's yes, or not at all
+    )
     admin_token: str | None = None  # instead of the one that the first start prints
     secure_cookies: bool = False
     session_seconds: Seconds = 14 * 86400.0

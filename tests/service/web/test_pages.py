@@ -153,6 +153,29 @@ def test_forms_of_other_sites_and_without_the_token_are_refused(tmp_path: Path) 
     play(tmp_path, scenario)
 
 
+def test_a_publisher_proposes_on_the_pages_and_an_admin_answers_there(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        async with browser(world, "admin", world.tokens["admin"]) as admin:
+            await send(admin, "/accounts/ada/change", role="publisher")
+            world.service.identities.forget()
+            async with browser(world, "ada") as ada:
+                assert "Extend it" in (await ada.get("/schema")).text
+                proposed = await send(ada, "/schema/extend", rule="add attribute", name="<b>shade", domain="name")
+                assert "It waits for an admin" in proposed.text
+                assert "&lt;b&gt;shade" in proposed.text or "\\u003cb\\u003eshade" in proposed.text
+                assert "<b>shade" not in proposed.text
+                await send(ada, "/schema/extend", rule="add attribute", name="shade", domain="name")
+                assert (await send(ada, "/schema/proposals/1", answer="yes")).status_code == 403
+            await send(admin, "/schema/proposals/1", answer="no", words="no such names")
+            answered = await send(admin, "/schema/proposals/2", answer="yes")
+            assert "Accepted by admin, in version 2" in answered.text
+            assert "Refused by admin: no such names" in answered.text
+            assert (await send(admin, "/schema/proposals/2", answer="yes")).status_code == 404
+        assert list(world.broker.schema.attributes)[-1] == "shade"
+
+    play(tmp_path, scenario, schema_additions="after-yes")
+
+
 def test_an_admin_extends_the_schema_with_the_rules_explained(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
         async with browser(world, "admin", world.tokens["admin"]) as client:

@@ -144,8 +144,15 @@ def xml_principal(settings: ServiceSettings, principal: Principal) -> XmlPrincip
     if principal.is_guest:
         return guest(settings)
     if principal.may("publish") and principal.may("subscribe"):
-        return XmlPrincipal(principal.name, frozenset({principal.role}))
+        return XmlPrincipal(principal.name, _xml_roles(settings, principal.role))
     return XmlPrincipal(principal.name, frozenset({"publisher"} if principal.may("publish") else ()))
+
+
+def _xml_roles(settings: ServiceSettings, role: str) -> frozenset[str]:
+    """Return an account's role as the XML requests know it: a publisher extends the schema where that needs no yes."""
+    if role != "publisher":
+        return frozenset({role})
+    return frozenset({"member", "extender"} if settings.schema_additions == "at-once" else {"member"})
 
 
 def guest(settings: ServiceSettings) -> XmlPrincipal:
@@ -168,7 +175,7 @@ async def start_daemon(service: Service) -> XmlDaemon | None:
             account = await service.identities.check_password(username, password, address)
         except Refusal:  # wrong, disabled, or throttled: the port has one answer to all
             return None
-        return XmlPrincipal(account.name, frozenset({account.role}))
+        return XmlPrincipal(account.name, _xml_roles(settings, account.role))
 
     return await serve_xml(
         service.broker, settings.host, settings.xml_port, guest=guest(settings), authenticate=authenticate,

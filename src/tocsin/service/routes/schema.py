@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta
@@ -16,12 +16,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tocsin.broker import Broker
+from tocsin.broker.changes import Acceptance
+from tocsin.documents import StoredInt
 from tocsin.documents.schema import (
     Extension,
     ExtensionRequest,
     ExtensionResponse,
     OperatorList,
     OperatorView,
+    ProposalAnswer,
+    ProposalList,
+    ProposalView,
     SchemaHistory,
     SchemaVersionView,
 )
@@ -31,12 +36,17 @@ from tocsin.schema.document import domain_from, to_document
 from tocsin.schema.files import dumps
 from tocsin.schema.growth import moved
 from tocsin.schema.json_schema import json_schema
-from tocsin.service.problems import NotFound, Stale
+from tocsin.service.problems import Conflict, NotFound, Stale
 from tocsin.service.routing import JSON, Principal, Routes, etag, expected, json_response, service_of
+from tocsin.store import accounts, schema_history
 from tocsin.store.store import instant
 from tocsin.store.subscriptions import leases_since
 
+if TYPE_CHECKING:
+    from tocsin.service.service import Service
+
 _SHOWN = 100
+_MOST_WAITING = 100  # proposals of one account
 
 
 def apply_changes(schema: Schema, changes: Sequence[Extension]) -> Schema:
@@ -89,6 +99,71 @@ def extend_schema(
     extended = replace(change(before), version=before.version + 1)
     found = affected(broker, before, extended)
     return ExtensionResponse(extended.version, dry_run=True, schema=dict(to_document(extended)), affected=found)
+
+
+_BY_PUBLISHERS = ("add_domain", "add_attribute", "extend_event_type", "add_event_type", "add_values")
+
+
+def waits_for_yes(service: Service, principal: Principal, changes: Sequence[Extension]) -> bool:
+    """Return whether somebody's extensions wait for an admin's yes.
+
+    Those of publishers do where the operator wants it, and always where they change what others' names mean: aliases, and
+    what should no longer be used.
+    """
+    if principal.role == "admin":
+        return False
+    given = [name for change in changes for name in change.__struct_fields__ if getattr(change, name) is not UNSET]
+    return service.settings.schema_additions != "at-once" or any(name not in _BY_PUBLISHERS for name in given)
+
+
+def propose(
+    service: Service, principal: Principal, changes: Sequence[Extension], words: str, expected: int | None
+) -> ExtensionResponse:
+    """Store extensions that wait for an admin's yes; raises a SchemaError where they could not be put in force now."""
+    would = extend_schema(service.broker, changes, words, expected, dry_run=True)
+    text = msgspec.json.encode(list(changes)).decode()
+    with service.broker.store.write() as turn:
+        mine = schema_history.list_proposals(turn.connection, principal.number, _MOST_WAITING + 1)
+        if sum(one.state == "waiting" for one in mine) >= _MOST_WAITING:
+            raise Conflict(f"{_MOST_WAITING} proposals wait already; ask an admin to answer them first")
+        made = schema_history.add_proposal(turn, principal.number, text, words)
+        accounts.note_action(turn, principal.actor, "schema.proposed", f"proposal {made.number}", principal.number)
+    version = service.broker.schema.version
+    return ExtensionResponse(version, False, would.schema, would.affected, made.number)
+
+
+def accept_proposal(service: Service, principal: Principal, number: int, words: str) -> ExtensionResponse:
+    """Put what a proposal asks for in force; raises UnknownProposal, SchemaError."""
+    with service.broker.store.read() as connection:
+        found = schema_history.waiting_proposal(connection, number)
+    changes = msgspec.json.decode(found.changes, type=list[Extension])
+    why = "; ".join(part for part in (found.words, f"accepted by {principal.name}", words) if part)
+    extended = service.broker.extend_schema(
+        lambda schema: apply_changes(schema, changes), words=why, by=found.who,
+        accepts=Acceptance(number, principal.name, words),
+    )  # fmt: skip
+    return ExtensionResponse(extended.version, dry_run=False, schema=dict(to_document(extended)))
+
+
+def refuse_proposal(service: Service, principal: Principal, number: int, words: str) -> None:
+    """Say no to a proposal; raises UnknownProposal."""
+    with service.broker.store.write() as turn:
+        schema_history.decide_proposal(turn, number, "refused", principal.name, words)
+        accounts.note_action(turn, principal.actor, "schema.refused", f"proposal {number}")
+
+
+def find_proposals(service: Service, principal: Principal, limit: int = 100) -> list[ProposalView]:
+    """Return proposals, the newest first: one's own, or all for an admin."""
+    account = None if principal.role == "admin" else principal.number
+    with service.broker.store.read() as connection:
+        found = schema_history.list_proposals(connection, account, limit)
+    return [
+        ProposalView(
+            one.number, one.who, msgspec.json.decode(one.changes), one.words, instant(one.at_us), one.state,  # type: ignore[arg-type]
+            one.decided_by, None if one.decided_us is None else instant(one.decided_us), one.answer, one.version,
+        )
+        for one in found
+    ]  # fmt: skip
 
 
 def affected(broker: Broker, before: Schema, after: Schema) -> dict[str, Any]:
@@ -188,7 +263,10 @@ async def document_type(request: Request, kind: Annotated[str, Meta(max_length=4
 
 @routes.on(
     "POST", "/v1/schema/extensions", "Extend the schema by the four rules", answer=ExtensionResponse,
-    responses={409: "That name is taken", 412: "The schema has changed since"},
+    responses={
+        202: ("It waits for an admin's yes, as a proposal", ExtensionResponse), 409: "That name is taken",
+        412: "The schema has changed since",
+    },
 )  # fmt: skip
 async def extend(
     request: Request,
@@ -197,15 +275,48 @@ async def extend(
     dry_run: bool = False,
     if_match: Annotated[str, Meta(max_length=50)] | None = None,
 ) -> Response:
-    """Put all changes in force as one version, or none; a dry run says which subscriptions would be affected."""
+    """Put all changes in force as one version, or none; a dry run says which subscriptions would be affected.
+
+    A publisher's wait for an admin's yes where the operator wants it, and always where they are aliases or deprecations.
+    """
     wanted = expected(if_match)
     service = service_of(request)
+    if not dry_run and waits_for_yes(service, principal, body.changes):
+        proposed = await asyncio.to_thread(propose, service, principal, body.changes, body.words, wanted)
+        return json_response(proposed, 202)
     answer = await asyncio.to_thread(
         extend_schema, service.broker, body.changes, body.words, wanted, dry_run=dry_run, by=principal.name
     )
     if not dry_run:
         await service.identities.note(principal, "schema.extended", f"version {answer.version}")
     return json_response(answer, headers={"etag": etag(answer.version)})
+
+
+@routes.on("GET", "/v1/schema/proposals", "Extensions that wait for an admin's yes, or had it", answer=ProposalList)
+async def proposals(request: Request, principal: Principal, limit: Annotated[int, Meta(ge=1, le=1000)] = 100) -> object:
+    """Return the account's proposals, the newest first; an admin sees everybody's."""
+    return ProposalList(await asyncio.to_thread(find_proposals, service_of(request), principal, limit))
+
+
+@routes.on(
+    "POST", "/v1/schema/proposals/{number}/accept", "Put what a proposal asks for in force", answer=ExtensionResponse
+)
+async def accept(
+    request: Request, number: StoredInt, principal: Principal, body: ProposalAnswer | None = None
+) -> Response:
+    """Extend the schema; the history says who asked, what, why, and who said yes."""
+    service = service_of(request)
+    words = "" if body is None else body.words
+    answer = await asyncio.to_thread(accept_proposal, service, principal, number, words)
+    await service.identities.note(principal, "schema.extended", f"version {answer.version}, by proposal {number}")
+    return json_response(answer, headers={"etag": etag(answer.version)})
+
+
+@routes.on("POST", "/v1/schema/proposals/{number}/refuse", "Say no to a proposal", status=204)
+async def refuse(request: Request, number: StoredInt, principal: Principal, body: ProposalAnswer | None = None) -> None:
+    """Let it be; whoever proposed it sees why."""
+    words = "" if body is None else body.words
+    await asyncio.to_thread(refuse_proposal, service_of(request), principal, number, words)
 
 
 @routes.on("GET", "/v1/operators", "The operators that subscriptions may call", answer=OperatorList)

@@ -172,7 +172,7 @@ async def change_account(visit: Visit) -> Response:
     role, disabled = visit.text("role"), visit.text("disabled")
     await visit.service.identities.change_account(
         visit.request.path_params["name"],
-        role=role if role in ("member", "admin") else None,
+        role=role if role in ("member", "publisher", "admin") else None,
         disabled={"yes": True, "no": False}.get(disabled),
         quotas=None,
         actor=visit.principal.actor,

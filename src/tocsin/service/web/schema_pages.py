@@ -23,7 +23,15 @@ from tocsin.documents.schema import (
 )
 from tocsin.errors import TocsinError
 from tocsin.schema import EnumeratedDomain, HierarchicalDomain, Schema
-from tocsin.service.routes.schema import extend_schema
+from tocsin.service.problems import NotFound
+from tocsin.service.routes.schema import (
+    accept_proposal,
+    extend_schema,
+    find_proposals,
+    propose,
+    refuse_proposal,
+    waits_for_yes,
+)
 from tocsin.service.web.visit import Pages, Visit
 from tocsin.store.store import instant
 
@@ -125,17 +133,32 @@ async def show(visit: Visit) -> Response:
     """Show the schema in force, and how it came to be."""
     schema = await asyncio.to_thread(lambda: visit.service.broker.schema)
     history = await asyncio.to_thread(visit.service.broker.schema_history)
+    me, proposals = visit.principal, []
+    if not me.is_guest:
+        proposals = await asyncio.to_thread(find_proposals, visit.service, me, 50)
+    extends = me.role == "admin" or (me.role == "publisher" and visit.service.settings.schema_additions != "admins")
     return visit.page(
         "schema.html", schema=schema, picture=picture_of(schema), trees=_trees(schema), history=history[::-1][:50],
-        instant=instant,
+        instant=instant, proposals=proposals, extends=extends,
     )  # fmt: skip
+
+
+@pages.post("/schema/proposals/{number}", "admin")
+async def answer(visit: Visit) -> Response:
+    """Accept a proposal, or refuse it."""
+    number, words = visit.request.path_params["number"], visit.text("words")[:500]
+    if not number.isdigit() or len(number) > 18:
+        raise NotFound(f"there is no proposal {number[:40]}")
+    decide = accept_proposal if visit.text("answer") == "yes" else refuse_proposal
+    await asyncio.to_thread(decide, visit.service, visit.principal, int(number), words)
+    return visit.go("/schema", done="answered")
 
 
 def _trees(schema: Schema) -> dict[str, dict[str, Any]]:
     return {name: domain.tree for name, domain in schema.domains.items() if isinstance(domain, HierarchicalDomain)}
 
 
-@pages.get("/schema/extend", "admin")
+@pages.get("/schema/extend", "extender")
 async def show_extend(visit: Visit) -> Response:
     """Show the four forms."""
     return await _forms(visit)
@@ -152,12 +175,15 @@ async def _forms(visit: Visit, rule: str = "", error: str = "", affected: Any = 
     )  # fmt: skip
 
 
-@pages.post("/schema/extend", "admin")
+@pages.post("/schema/extend", "extender")
 async def extend(visit: Visit) -> Response:
     """Put an extension in force; or say whom it would affect, or what is wrong with it, beside the form."""
     rule, dry_run = visit.text("rule"), bool(visit.text("dry_run"))
     try:
         change = _change(visit, rule)
+        if not dry_run and waits_for_yes(visit.service, visit.principal, [change]):
+            await asyncio.to_thread(propose, visit.service, visit.principal, [change], "", None)
+            return visit.go("/schema", done="proposed")
         told = await asyncio.to_thread(
             extend_schema, visit.service.broker, [change], "", None, dry_run=dry_run,
             by=visit.principal.name,

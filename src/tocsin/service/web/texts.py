@@ -18,6 +18,8 @@ DONE = {
     "ended": "The subscription has ended. Nothing more will be sent for it.",
     "published": "The event was published.",
     "extended": "The schema was extended.",
+    "proposed": "It waits for an admin's yes.",
+    "answered": "The proposal has its answer.",
     "password": "The password was changed, and all sessions ended. Log in again.",
     "revoked": "The token was revoked, and with it what was got by it.",
     "session-ended": "The session has ended.",

@@ -33,7 +33,7 @@ from starlette.routing import Route
 from tocsin import __version__
 from tocsin.errors import TocsinError
 from tocsin.service.problems import HANDLERS, Forbidden, Throttled, Unauthenticated, problem_of
-from tocsin.service.routing import CSRF_HEADER, AccessRule, Principal, identify, same_site, service_of
+from tocsin.service.routing import CSRF_HEADER, AccessRule, Principal, check_extender, identify, same_site, service_of
 from tocsin.service.service import Service
 from tocsin.service.web.texts import CONFIRM, DONE, LEASES
 
@@ -99,7 +99,7 @@ def time_left(until: datetime, now: datetime) -> str:
     return f"{int(seconds)} seconds"
 
 
-Needs = Literal["anyone", "guest", "publisher", "member", "admin"]
+Needs = Literal["anyone", "guest", "publisher", "member", "extender", "admin"]
 MOST_FIELDS = 2000
 SECRETS = frozenset({"password", "again", "old", "new"})
 DONE_COOKIE = "tocsin_done"  # a key of texts.DONE: in no address, so that no link and no reload says it again
@@ -289,3 +289,5 @@ def _check_role(visit: Visit, needs: Needs) -> None:
             raise Unauthenticated("this page needs an account: log in, or register")
     elif needs == "admin" and visit.principal.role != "admin":
         raise Forbidden("this page is for accounts of the role admin")
+    elif needs == "extender":
+        check_extender(visit.service, visit.principal)
