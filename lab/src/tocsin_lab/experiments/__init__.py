@@ -20,6 +20,7 @@ def experiments() -> dict[str, Experiment]:
     from tocsin_lab.experiments import (
         le_subscribe,
         liu,
+        liu_operators,
         offers,
         symmetric,
         thesis,
@@ -28,7 +29,7 @@ def experiments() -> dict[str, Experiment]:
         topss_w4,
     )
 
-    modules = (le_subscribe, symmetric, offers, topss_predicates, topss_w4, topss_dbms, liu, thesis)
+    modules = (le_subscribe, symmetric, offers, topss_predicates, topss_w4, topss_dbms, liu, liu_operators, thesis)
     return {found.name: found for module in modules for found in module.EXPERIMENTS}
 
 
