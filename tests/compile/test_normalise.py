@@ -187,3 +187,20 @@ def test_attributes_of_one_array_are_warned_about() -> None:
     assert "items.sku and items.qty may be of different objects" in warnings_of(scattered)[0]
     for text in ("items.sku = 'A' or items.qty > 3", "items.sku = 'A'", "buyer.name = 'ann' and buyer.age > 3"):
         assert warnings_of(normalise(bind(text, schema))) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "needed"),
+    [
+        ("price < 0.8 * estimate", {"price", "estimate"}),
+        ("not (2 * price > estimate + 1)", {"price", "estimate"}),
+        ("price * estimate > 3", set()),  # price could fail, were it computed
+        ("estimate > price / (price - 1)", {"price", "estimate"}),
+        ("estimate > case when price > 3 then 1 else 2 end", {"estimate"}),
+    ],
+)
+def test_a_comparison_is_found_by_the_presence_of_what_it_cannot_do_without(text: str, needed: set[str]) -> None:
+    schema = Schema.infer([{"price": 1.5, "estimate": 2.5}, {}], mandatory=False)
+    form = normalise(bind(text, schema))
+    for conjunction in form.conjunctions:
+        assert {atom.attribute for atom in conjunction if isinstance(atom, Bound)} == needed

@@ -374,7 +374,7 @@ class Replace:
         check_quotas(commit, settings, found.owner_name, account, [self.prepared], price_of(found.tree))
         seq = _begin_again(commit, found, self.prepared)
         if found.paused:
-            seq = pause(commit, seq)
+            seq = pause(commit, [seq])
         price, seconds = _cost(commit, self.prepared)
         return msgspec.structs.replace(_receipt(found, seq), price_bytes=price, operator_seconds=seconds)
 
@@ -389,7 +389,7 @@ class Pause:
         del settings
         found = self.claim.find(commit)
         check_not_over(commit, found)
-        return _receipt(found, found.changed_seq if found.paused else pause(commit, found.id))
+        return _receipt(found, found.changed_seq if found.paused else pause(commit, [found.id]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,10 +422,10 @@ def _begin_again(commit: Commit, found: StoredSubscription, prepared: Prepared) 
     return seq
 
 
-def pause(commit: Commit, id: int) -> int:
-    """Let a live subscription match nothing from here on; return the seq."""
-    seq = subscriptions.end_leases(commit.transaction, [id], "paused")
-    commit.end([id], seq)
+def pause(commit: Commit, ids: list[int]) -> int:
+    """Let live subscriptions match nothing from here on; return the seq."""
+    seq = subscriptions.end_leases(commit.transaction, ids, "paused")
+    commit.end(ids, seq)
     return seq
 
 

@@ -25,6 +25,7 @@ log = logging.getLogger("tocsin.broker")
 NoticeCallback = Callable[[LeaseNotice], object]
 PauseCallback = Callable[[PauseNotice], object]
 _RETENTION_EVERY = 60.0  # seconds
+_PAUSED_AT_A_TIME = 200  # subscriptions: others publish in between
 _QUOTAS_EVERY = 10.0  # seconds after which another quota of an account is followed
 _SAVED_SHARE = 50  # a large index is saved when a fiftieth of it has changed: a save writes all of its leases
 
@@ -119,20 +120,22 @@ class Sweeper:
                         _call(callback, notice)
 
     def _pause_heaviest(self, owner: int, granted: float) -> list[PauseNotice]:
-        costs, notices = self._core.meter.heaviest(owner, granted), []
-        with self._core.commit() as commit:
-            for one in subscriptions.find_subscriptions(commit.connection, list(costs)):
-                if one.deleted_seq is not None:
-                    continue
-                reason = (
-                    f"its matches took {costs[one.id] / 1e6:.3g} seconds of processor time within the last hour; "
+        costs, notices = self._core.meter.heaviest(owner, granted), list[PauseNotice]()
+        chosen = list(costs)
+        for start in range(0, len(chosen), _PAUSED_AT_A_TIME):
+            with self._core.commit() as commit:
+                found = subscriptions.find_subscriptions(commit.connection, chosen[start : start + _PAUSED_AT_A_TIME])
+                live = [one for one in found if one.deleted_seq is None]
+                reasons = {
+                    one.origin: f"its matches took {costs[one.id] / 1e6:.3g} seconds of processor time within the last hour; "
                     f"all of {one.owner_name}'s may take {granted:g} an hour"
-                )
-                pause(commit, one.id)
-                accounts.note_action(
-                    commit.transaction, Actor(), PAUSED, f"subscription {one.origin}: {reason}", one.owner
-                )
-                notices.append(PauseNotice(one.origin, one.owner_name, reason))
+                    for one in live
+                }
+                if live:
+                    pause(commit, [one.id for one in live])
+                subjects = [f"subscription {id}: {reason}" for id, reason in reasons.items()]
+                accounts.note_actions(commit.transaction, Actor(), PAUSED, subjects, owner)
+            notices += [PauseNotice(one.origin, one.owner_name, reasons[one.origin]) for one in live]
         self._core.meter.paused(owner, granted)
         if notices:
             log.warning("%d subscriptions of account %d were paused: they cost too much", len(notices), owner)

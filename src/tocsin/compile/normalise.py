@@ -51,9 +51,13 @@ from tocsin.language.semantics import Situation, holds, value_of
 from tocsin.language.sides import bound_in, variables_of
 from tocsin.language.syntax import (
     And,
+    Arithmetic,
     AttributeValue,
+    Call,
     Comparison,
+    Constant,
     Expression,
+    Negative,
     Node,
     Not,
     Op,
@@ -269,13 +273,45 @@ class _Pusher:
             if is_numeric(entry.domain) and isinstance(value, int | float) and abs(value) < _EXACT:
                 predicate = Predicate(side.name, op, value, domain=entry.domain)
                 return self._predicate(predicate, negated=negated)
-        return self.decided(Not(node) if negated else node)
+        present = (Bound(name) for name in needed_by(node) if name in self.view.attributes)
+        return (*present, *self.decided(Not(node) if negated else node))
 
     def decided(self, node: Node) -> _Literal:
         """Return a condition as a part that is decided later."""
         mentioned = dict.fromkeys(names_of(node))
         own = tuple((name, self.properties[name]) for name in mentioned if name in self.properties)
         return (Decided(node, own),)
+
+
+def needed_by(node: Node) -> list[str]:
+    """Return names without which a comparison, or its negation, is false whatever fails: by their presence it is found.
+
+    A name that stands alone in a side, below every operation of it: with another name, or an operation that it has no part in,
+    the side could fail before it lacks a value, and the pair would be one that failed.
+    """
+    if isinstance(node, Not):
+        return needed_by(node.part)
+    if not isinstance(node, Comparison):
+        return []
+    sides = [(side, list(dict.fromkeys(names_of(side)))) for side in (node.left, node.right)]
+    return [names[0] for side, names in sides if len(names) == 1 and _has_no_value_without(side)]
+
+
+def _has_no_value_without(side: Expression) -> bool:
+    """Return whether all that is computed in a side of one name is computed from that name."""
+    match side:
+        case AttributeValue():
+            return True
+        case Negative(part):
+            return _has_no_value_without(part)
+        case Arithmetic(_, left, right):
+            parts = [part for part in (left, right) if not isinstance(part, Constant)]
+            return bool(parts) and all(map(_has_no_value_without, parts))
+        case Call(_, arguments):
+            parts = [part for part in arguments if not isinstance(part, Constant)]
+            return bool(parts) and all(map(_has_no_value_without, parts))
+        case _:
+            return False
 
 
 def _indexed(tree: _Tree) -> _Tree:

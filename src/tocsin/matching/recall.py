@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from tocsin.compile.normalise import needed_by
 from tocsin.compile.table import Column, ConjunctionTable, PredicateKind
 from tocsin.index.explain import table_of
 from tocsin.language.bind import BoundSubscription, bind_condition
@@ -66,6 +67,8 @@ def _conjunction(table: ConjunctionTable, at: int) -> Node:
         south, north = found_at.get("latitude", _EVERYWHERE["latitude"])
         west, east = found_at.get("longitude", _EVERYWHERE["longitude"])
         nodes.append(Predicate(attribute, Op.IN_BOX, Box(south, west, north, east)))
+    implied = {Predicate(name, Op.PRESENT) for node in nodes for name in needed_by(node)}
+    nodes = [node for node in nodes if node not in implied]
     return nodes[0] if len(nodes) == 1 else And(tuple(nodes))
 
 

@@ -260,6 +260,9 @@ class _Columns:
 
     def _take_values(self, name: str, values: list[Any]) -> None:
         """Take what documents have under a name: objects by their names, values as columns; odd ones the slow way."""
+        if name in self._schema.object_attributes:  # as in _take: an object by itself is an element, too
+            self.fits &= np.fromiter((each is None for each in values), np.bool_)
+            return
         found = values_of(values, is_point=name in self._schema.point_attributes)
         self.fits &= ~found.odd
         if found.column is not None:

@@ -110,7 +110,8 @@ def prepare_match(
         event_id: The column that names the event; kept in the output.
         keep: Further columns to keep; "*" for all. Without `event_id` and `keep`, all are kept.
         seq, arrival: Columns (long; arrival in microseconds) that make matching as-of, where subscriptions have
-            lifetimes: those of a store. `now()` in a subscription is the arrival; without that column, the worker's clock.
+            lifetimes: those of a store. `now()` in a subscription is the arrival; without that column, the
+            current_timestamp() of the plan, of a stream that of the micro-batch; against a store, its clock.
         conjunction, reasons: Columns that say which alternative held, and the whole explanation as JSON. Pairs only.
         details: Columns `bindings` (the values of variables that satisfy the subscription, a JSON array of objects) and
             `computed` (what an offer computed for it, a JSON object); null where there are none. Pairs only.
@@ -153,7 +154,7 @@ def prepare_match(
     if isinstance(metrics, str):
         events = events.observe(f"{metrics}_events", count(lit(1)).alias("events"))
     rows = _prepared(events, layout, [*out.kept, *(name for name in (seq, arrival) if name is not None)])
-    if reference.follow:
+    if reference.follow or (reference.kind == "folder" and arrival is None):
         rows = rows.withColumn(BATCH_TIME, current_timestamp())
     rows, of_workers = _divided(rows, out, partitioning)
     if reference.kind == "folder" and folder is None and not isinstance(subscriptions, SubscriptionTable | str | Path):

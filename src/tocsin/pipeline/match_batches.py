@@ -232,10 +232,17 @@ class MatchBatches:
         return _typed(MatchLists(lists.offset, codes, lists.dictionary), self.output.text_ids).list_array()
 
     def _as_of(self, batch: pa.RecordBatch) -> list[Any]:
-        """Return the seqs and the arrivals, where they are given."""
+        """Return the seqs and the arrivals, where they are given; without arrivals, the time of the plan, where it goes along."""
+        import pyarrow as pa
+
+        arrival = self.arrival
+        if arrival is None and self.index.kind == "folder" and BATCH_TIME in batch.schema.names:
+            arrival = BATCH_TIME  # a folder's subscriptions have no leases: it is what now() is, and nothing else
         return [
-            None if name is None else np.asarray(batch.column(name).to_numpy(zero_copy_only=False), np.int64)
-            for name in (self.seq, self.arrival)
+            None
+            if name is None
+            else np.asarray(batch.column(name).cast(pa.int64()).to_numpy(zero_copy_only=False), np.int64)
+            for name in (self.seq, arrival)
         ]
 
     def _find(

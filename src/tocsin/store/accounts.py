@@ -13,7 +13,7 @@ The audit trail: who did what with accounts, credentials, webhooks and the schem
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -322,6 +322,13 @@ class Entry:
 
 def note_action(transaction: Transaction, actor: Actor, action: str, subject: str, concerns: int | None = None) -> None:
     """Write a line, in the transaction that does what it says."""
+    note_actions(transaction, actor, action, [subject], concerns)
+
+
+def note_actions(
+    transaction: Transaction, actor: Actor, action: str, subjects: Sequence[str], concerns: int | None = None
+) -> None:
+    """Write a line for each subject."""
     row = {
         "at_us": transaction.now_us,
         "account": actor.account,
@@ -329,10 +336,10 @@ def note_action(transaction: Transaction, actor: Actor, action: str, subject: st
         "credential": actor.credential,
         "address": actor.address,
         "action": action,
-        "subject": subject[:500],
         "concerns": concerns,
     }
-    transaction.connection.execute(insert(audit).values(**row))
+    if subjects:
+        transaction.connection.execute(insert(audit), [row | {"subject": one[:500]} for one in subjects])
 
 
 def read_audit(connection: Connection, before: int | None, limit: int, account: int | None = None) -> list[Entry]:

@@ -25,7 +25,17 @@ def test_rows_come_back_from_their_text(rows: list[Row]) -> None:
     assert rows_of(text) == (("car",), rows)
 
 
-@pytest.mark.parametrize("text", ["car where price < 1 or price > 5", "car where not (price < 1)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "car where price < 1 or price > 5",
+        "car where not (price < 1)",
+        "order where some items (qty > 3)",
+        "order where price < 5 and no items (qty > 3)",
+        "order where every items (some parts (n = 1))",
+        "car where price < 0.8 * estimate",
+    ],
+)
 def test_what_rows_cannot_say_has_no_rows(text: str) -> None:
     assert rows_of(text) is None
 

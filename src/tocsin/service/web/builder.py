@@ -97,6 +97,8 @@ def rows_of(text: str) -> tuple[tuple[str, ...], list[Row]] | None:
         found = to_bulk(tree)["predicates"]
     except LanguageError:
         return None
+    if any(isinstance(each, dict) for each in found):  # a scope, a comparison or a call: the text says it
+        return None
     rows = []
     for attribute, op, *operand in found:
         value = _text(operand[0], op) if operand else ""
