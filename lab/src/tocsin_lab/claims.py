@@ -22,7 +22,7 @@ from math import log
 from typing import Protocol
 
 from tocsin_lab.results import Results
-from tocsin_lab.verdicts import BAND, Interval, Sample, Verdict, decide, every, interval_of, shown
+from tocsin_lab.verdicts import BAND, Interval, Sample, Verdict, decide, every, interval_of, placed, shown
 
 NOT_EXPLAINED = "not explained"
 EXPONENT_BAND = 0.05  # what BAND is to ratios: a tenth more at one end of two decades
@@ -110,7 +110,7 @@ class Less:
         for counter in self.because:
             left, right = (results.samples(series, counter).get(worst) for series in (self.left, self.right))
             if left is not None and right is not None and decide(left.over(right), self.limit) is Verdict.FAILS:
-                found.append(f"{counter} at {worst:,.0f}: {left.interval} against {right.interval}")
+                found.append(f"{counter} at {placed(worst)}: {left.interval} against {right.interval}")
         return "; ".join(found) or NOT_EXPLAINED
 
 
@@ -141,7 +141,9 @@ class Growth:
         limits = f"{shown(self.least)} to {shown(self.most)}" if self.least > -1e9 else f"at most {shown(self.most)}"
         if self.most == 1e9:
             limits = f"at least {shown(self.least)}"
-        text = f"{self.series} {self.figure} grows like x^{exponent} from {min(samples):,.0f} on; asked for: {limits}"
+        text = (
+            f"{self.series} {self.figure} grows like x^{exponent} from {placed(min(samples))} on; asked for: {limits}"
+        )
         return Judged(verdict, [Point(max(samples), verdict, text)], NOT_EXPLAINED if verdict is Verdict.FAILS else "")
 
 
@@ -165,7 +167,7 @@ class Falls:
         before, after = (last, first) if self.rises else (first, last)
         ratio = samples[after].over(samples[before])
         verdict = decide(ratio, 1 / self.limit if self.rises else self.limit)
-        text = f"{self.series} {samples[first].interval} {self.figure} at {first:,.0f}, {samples[last].interval} at {last:,.0f}"
+        text = f"{self.series} {samples[first].interval} {self.figure} at {placed(first)}, {samples[last].interval} at {placed(last)}"
         return Judged(verdict, [Point(last, verdict, text)], NOT_EXPLAINED if verdict is Verdict.FAILS else "")
 
 
@@ -205,7 +207,7 @@ def _over_sizes(verdicts: Sequence[Verdict], where: Where) -> Verdict:
 
 
 def _listed(xs: Sequence[float]) -> str:
-    return ", ".join(f"{x:,.0f}" for x in xs)
+    return ", ".join(f"{placed(x)}" for x in xs)
 
 
 @dataclass(frozen=True)
@@ -263,7 +265,7 @@ class Claim:
         """Yield a line for every comparison."""
         for each in self.judged:
             for point in each.points:
-                yield f"{point.x:,.0f}: {point.text}: {point.verdict}"
+                yield f"{placed(point.x)}: {point.text}: {point.verdict}"
 
 
 MARKS = {Verdict.HOLDS: "yes", Verdict.FAILS: "no", Verdict.UNDECIDED: "?"}
@@ -273,9 +275,9 @@ def _part_text(judged: Judged) -> str:
     if not judged.points:
         return "no figures"
     *others, last = judged.points
-    text = f"at {last.x:,.0f}: {last.text}"
+    text = f"at {placed(last.x)}: {last.text}"
     if others:
-        text += " (" + ", ".join(f"{point.x:,.0f}: {MARKS[point.verdict]}" for point in others) + ")"
+        text += " (" + ", ".join(f"{placed(point.x)}: {MARKS[point.verdict]}" for point in others) + ")"
     return text
 
 

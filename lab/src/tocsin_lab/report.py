@@ -19,7 +19,7 @@ from tocsin_lab.compare import comparison
 from tocsin_lab.experiments import PAPERS, Experiment, Plot, experiments
 from tocsin_lab.plots import draw
 from tocsin_lab.results import PREVIOUS, Results, stored
-from tocsin_lab.verdicts import Verdict
+from tocsin_lab.verdicts import Verdict, placed
 
 INTRODUCTION = """\
 Every claim of the papers' evaluations, beside what was measured here; a page for each paper. Made by `tocsin lab report`
@@ -149,7 +149,7 @@ def _figures_table(plot: Plot, results: Results) -> str:
     for x in xs:
         cells = [str(samples[x].interval) if x in samples else "" for samples in ours.values()]
         cells += [f"{points[x]:,g}" if x in points else "" for points in plot.paper.values()]
-        rows.append(f"| {x:,.0f} | " + " | ".join(cells) + " |")
+        rows.append(f"| {placed(x)} | " + " | ".join(cells) + " |")
     return f"{plot.figure}, medians with intervals:\n\n" + "\n".join(rows)
 
 

@@ -125,3 +125,8 @@ def shown(value: float) -> str:
     if abs(value) in (inf, 0) or value != value:
         return {inf: "∞", -inf: "-∞", 0.0: "0"}.get(value, "—")
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.1f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def placed(x: float) -> str:
+    """Return an x for people: whole where it is, as it is where not (an exponent, a share)."""
+    return f"{x:,.0f}" if x == int(x) else f"{x:g}"
