@@ -18,6 +18,7 @@ from tocsin.cli.remote import credentials_file
 from tocsin.client import ServiceRefused
 from tocsin.errors import FileError, SchemaError, TocsinError
 from tocsin.schema.examples import load_example
+from tocsin.store import accounts
 
 
 def run(*arguments: str, stdin: str | None = None) -> Result:
@@ -111,6 +112,24 @@ def test_a_site_publishes_its_documents_by_its_stored_mapping(live: Live, tmp_pa
     assert "https://example.org/  mapping 1" in run("site", "list", "--own").stdout
     run("site", "end", "Hammer & Sons")
     assert run("site", "list").stdout == ""
+
+
+def test_a_site_joins_by_its_samples_and_publishes_them(live: Live, tmp_path: Path) -> None:
+    samples = tmp_path / "cars.csv"
+    samples.write_text("Price,Doors,Model\n12.5,4,Mini One\n13,2,Cooper\n")
+    run("site", "add", "Oldtimers")
+    proposed = run("site", "join", "Oldtimers", str(samples), "--type", "car").stdout
+    assert '"doors"' in proposed
+    with pytest.raises(ServiceRefused, match="role publisher"):
+        run("site", "join", "Oldtimers", str(samples), "--type", "car", "--yes")
+    with live.broker.store.write() as turn:
+        accounts.change_account(turn, accounts.find_account(turn.connection, "ada") or 0, role="publisher")
+    live.service.identities.forget()
+    run("site", "join", "Oldtimers", str(samples), "--type", "car", "--yes")
+    run("subscribe", "car where doors = 4 and source.site = 'Oldtimers'")
+    assert run("publish", str(samples), "--site", "Oldtimers").stdout == "2 accepted, 0 rejected\n"
+    told = json.loads(run("listen", "--count", "1").stdout)["event"]
+    assert (told["price"], told["doors"], told["model"]) == (12.5, 4, "Mini One")
 
 
 def test_publish_reads_standard_input_and_says_what_was_bad(live: Live) -> None:

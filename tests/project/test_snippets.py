@@ -53,7 +53,7 @@ TYPED = f"""
 set -e
 tocsin() {{
     case "$1" in
-        serve) command tocsin "$@" > serve.out 2> serve.log & echo $! > serve.pid
+        serve) command tocsin "$@" > "$HOME/serve.out" 2> "$HOME/serve.log" & echo $! > "$HOME/serve.pid"
             for _ in $(seq 600); do curl -sf "$TOCSIN_URL/readyz" > /dev/null && return; sleep 0.1; done; return 1;;
         login) echo {shlex.quote(PASSWORD)} | command tocsin "$@" --password-stdin;;
         listen) command tocsin "$@" --count 1;;

@@ -4,6 +4,9 @@ A sample is taken of both, every engine that supports the subscriptions gets it,
 definition, and only then is it timed: matching one event, a batch, and changing subscriptions. What grows with the
 number of subscriptions is told by a second, smaller sample. Each engine has a share of the time; one that is too slow
 is stopped and says so. Compiling an engine's kernels, which happens once on a machine, is not held against it.
+
+How sure the advice is, a race between the first two says (rounds.py): by the rule of verdicts.py the first is faster, or the two
+cannot be told apart.
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from math import log2
 from random import Random
 
@@ -19,7 +23,9 @@ from tocsin.errors import NotSupported, TocsinError, TooLarge
 from tocsin.language import BoundSubscription, evaluate
 from tocsin.matching import Engine, SubscriptionId, engine_names, engine_of
 from tocsin.schema import Event, Schema
+from tocsin_lab.rounds import Bench, Scale
 from tocsin_lab.timing import WrongAnswer
+from tocsin_lab.verdicts import Sample, Verdict, decide
 
 LARGEST_SAMPLE = 5_000
 CHECKED = (200, 20)  # subscriptions and events compared with the definition
@@ -46,6 +52,10 @@ class Trial:
         power = log2(self.growth) / 2  # growth is that of a factor of four
         return float(self.batch_ms * (subscriptions / sample) ** power)
 
+    def cost_ms(self, subscriptions: int, sample: int, changes_per_event: float) -> float:
+        """Return the time per event, changes included."""
+        return self.expected_ms(subscriptions, sample) + changes_per_event * self.change_ms
+
 
 @dataclass(frozen=True)
 class Advice:
@@ -56,6 +66,7 @@ class Advice:
     reasons: list[str]
     subscriptions: int
     sample: int
+    confidence: Verdict = Verdict.UNDECIDED  # holds: the recommended engine is the faster of the first two
 
 
 def advise(
@@ -81,7 +92,45 @@ def advise(
         started = time.perf_counter()
         trials.append(_try(engine, schema, sample, chosen, max(1.0, left / (len(engines) - number))))
         left -= time.perf_counter() - started
-    return _advice(trials, len(subscriptions), size, changes_per_event)
+    advice = _advice(trials, len(subscriptions), size, changes_per_event)
+    return _raced(advice, schema, sample, chosen, changes_per_event)
+
+
+def _raced(
+    advice: Advice, schema: Schema, sample: Sequence[Held], events: Sequence[Event], changes_per_event: float
+) -> Advice:
+    """Return the advice with how sure it is: the first two engines match the same events in turns."""
+    able = [trial for trial in advice.trials if not trial.problem]
+    if len(able) == 1:
+        reason = f"{advice.recommended} is the only engine that could be tried to the end"
+        return replace(advice, reasons=[*advice.reasons, reason], confidence=Verdict.HOLDS)
+    first, second = sorted(
+        able, key=lambda trial: trial.cost_ms(advice.subscriptions, advice.sample, changes_per_event)
+    )[:2]
+    matchers = {trial.engine: _filled(trial.engine, schema, sample, float("inf"))[0] for trial in (first, second)}
+    bench = Bench(Scale.QUICK)
+    raced = bench.race(
+        {name: partial(matcher.match_batch, events) for name, matcher in matchers.items()}, clock=bench.wall
+    )
+    costs = []
+    for trial in (first, second):  # as the trials were carried on to all subscriptions and changes, so is each round
+        carried = trial.expected_ms(advice.subscriptions, advice.sample) / max(trial.batch_ms, 1e-9)
+        changes = changes_per_event * trial.change_ms
+        values = (value / len(events) * 1e3 * carried + changes for value in raced[trial.engine].values)
+        costs.append(Sample(tuple(values)))
+    confidence, reason = how_sure(first.engine, second.engine, *costs)
+    return replace(advice, reasons=[*advice.reasons, reason], confidence=confidence)
+
+
+def how_sure(first: str, second: str, cost: Sample, other: Sample) -> tuple[Verdict, str]:
+    """Return whether the first engine costs less than the second by the rule of verdicts.py, and that in words."""
+    ratio = cost.over(other)
+    verdict = decide(ratio)
+    told = {
+        Verdict.HOLDS: f"sure: {first} is faster than {second}",
+        Verdict.FAILS: f"not sure: in turns {second} was faster than {first}, unlike in the trials",
+    }.get(verdict, f"not sure: {first} and {second} cannot be told apart")
+    return verdict, f"{told} ({len(ratio.values)} rounds, ratio {ratio.interval})"
 
 
 def _compile(engine: str, schema: Schema, sample: Sequence[Held], events: Sequence[Event]) -> None:
@@ -166,7 +215,7 @@ def _advice(trials: list[Trial], subscriptions: int, sample: int, changes_per_ev
         raise TocsinError("no engine supports these subscriptions within the time; give it more with --seconds")
 
     def cost(trial: Trial) -> float:
-        return trial.expected_ms(subscriptions, sample) + changes_per_event * trial.change_ms
+        return trial.cost_ms(subscriptions, sample, changes_per_event)
 
     best, *others = sorted(able, key=cost)
     reasons = [f"{best.engine} needs {best.batch_ms:.4f} ms per event in a batch, {best.single_ms:.4f} ms singly"]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import typer
 
-from tocsin.cli.console import JSON_OPTION, print_json
-from tocsin.cli.mapping import mapping_toml, read_mapping
+from tocsin.cli.console import JSON_OPTION, print_json, warn
+from tocsin.cli.mapping import mapping_toml, read_documents, read_mapping
 from tocsin.cli.remote import TOKEN_OPTION, URL_OPTION, connect
 
 app = typer.Typer(help="Publish as a site of your own: events say where they come from.", no_args_is_help=True)
@@ -72,6 +72,42 @@ def end(name: str = _NAME, url: str | None = URL_OPTION, token: str | None = TOK
     """Let nobody publish as a site any more; its name stays taken."""
     with connect(url, token) as client:
         client.end_site(name)
+
+
+@app.command()
+def join(
+    name: str = _NAME,
+    samples: str = typer.Argument(help="The site's documents: .jsonl, .csv."),
+    event_type: str | None = typer.Option(None, "--type", help="The event type that its documents become."),
+    yes: bool = typer.Option(False, "--yes", help="Do it: extend the schema, and store the mapping."),
+    words: str = typer.Option("", help="Why."),
+    url: str | None = URL_OPTION,
+    token: str | None = TOKEN_OPTION,
+) -> None:
+    """Propose from samples what the schema needs and the mapping; with --yes, do it. Exit code 1: it waits for an admin."""
+    from itertools import islice
+
+    import msgspec
+
+    from tocsin.language.joining import propose_joining
+    from tocsin.schema.document import from_document
+
+    with connect(url, token) as client:
+        schema = from_document(client.schema())
+        found = propose_joining(name, list(islice(read_documents(samples), 10_000)), schema, event_type)
+        for line in (*map(str, found.conflicts), *found.notes):
+            warn(line)
+        if not yes:
+            print_json({"changes": found.changes})
+            print(mapping_toml(found.mapping), end="")
+            return
+        if found.changes:
+            done = client.extend_schema(found.changes, words=words or f"{name} joins")
+            if done.proposal is not None:
+                warn(f"the schema waits for an admin's yes, as proposal {done.proposal}; then run this again")
+                raise typer.Exit(1)
+        stored = client.set_site_mapping(name, msgspec.to_builtins(found.mapping), words=words)
+        print(f"{len(found.changes)} extensions, mapping version {stored.version}")
 
 
 @app.command()

@@ -17,9 +17,19 @@ PAPERS = {  # key -> the paper; the order of the report
 
 def experiments() -> dict[str, Experiment]:
     """Return all experiments by name, in the order of the report."""
-    from tocsin_lab.experiments import le_subscribe, liu, symmetric, thesis, topss_dbms, topss_predicates, topss_w4
+    from tocsin_lab.experiments import (
+        le_subscribe,
+        liu,
+        liu_operators,
+        offers,
+        symmetric,
+        thesis,
+        topss_dbms,
+        topss_predicates,
+        topss_w4,
+    )
 
-    modules = (le_subscribe, symmetric, topss_predicates, topss_w4, topss_dbms, liu, thesis)
+    modules = (le_subscribe, symmetric, offers, topss_predicates, topss_w4, topss_dbms, liu, liu_operators, thesis)
     return {found.name: found for module in modules for found in module.EXPERIMENTS}
 
 

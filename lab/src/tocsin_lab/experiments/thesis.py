@@ -76,7 +76,7 @@ EVENTS = (
     ),
     Statement(
         "The generator sends 20 events a second", "chapter 8", "20 a second",
-        unmeasured="a setting of the generator, not a finding; thesis-requests times what the server does with each request",
+        unmeasured="a setting of the generator, not a finding",
     ),
 )  # fmt: skip
 
