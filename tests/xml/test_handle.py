@@ -8,6 +8,7 @@ import pytest
 
 from tests.xml.thesis import ADMIN, SBILE, THESIS, ask, errors_of, reply_of, sample, thesis_broker, words_of
 from tocsin.broker import BrokerSettings
+from tocsin.schema import Schema
 from tocsin.xml.handle import handle
 from tocsin.xml.replies import GUEST, XmlPrincipal, dtd_file
 
@@ -254,3 +255,16 @@ def test_the_dtds_that_are_served_follow_the_schema(tmp_path: Path) -> None:
         assert "painting | paint )" in (dtd_file("pub_event.dtd", broker.schema) or "")
         assert "REPLY" in (dtd_file("reply.dtd", broker.schema) or "")
         assert dtd_file("../../etc/passwd", broker.schema) is None
+
+
+def test_arrays_of_objects_are_refused_by_xml_with_the_reason(tmp_path: Path) -> None:
+    schema = Schema.infer([{"event_type": "order", "items": [{"sku": "A", "qty": 1}]}], mandatory=False)
+    head = '<EVENT_TYPE><VALUE type="order"{}/></EVENT_TYPE><ATTRIBUTES><ATTR type="items"{}>A</ATTR></ATTRIBUTES>'
+    operators = ' oper="contains"', ' oper="eq"'
+    asked = f"<PUBLISH_SUB>{head.format(*operators)}</PUBLISH_SUB>"
+    told = f'<PUBLISH_EVENT contact="a@b.c">{head.format("", "")}</PUBLISH_EVENT>'
+    with thesis_broker(tmp_path, schema) as broker:
+        for body, said in ((asked, "ask about its elements: some items"), (told, "'A' is not an object")):
+            reply = handle(body.encode(), broker, ADMIN)
+            assert reply.http_status == 422
+            assert said in words_of(reply_of(reply))
