@@ -85,6 +85,8 @@ class AsyncBroker:
     dead_letters = _threaded(Broker.dead_letters)
     live_of = _threaded(Broker.live_of)
     usage_of = _threaded(Broker.usage_of)
+    costs = _threaded(Broker.costs)
+    why_paused = _threaded(Broker.why_paused)
     sweep = _threaded(Broker.sweep)
     match_backlog = _threaded(Broker.match_backlog)
     close = _threaded(Broker.close)
