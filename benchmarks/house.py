@@ -58,7 +58,8 @@ def main() -> None:
             for name, tree in trees.items():
                 place, schema = Path(folder) / f"{name}.db", Path(folder) / f"{name}.json"
                 run(tree, ["-c", FILL, str(place), str(schema), str(options.subscriptions)])
-                run(tree, ["-m", "tocsin.matching.warm"])
+                if (tree / "src/tocsin/matching/warm.py").exists():  # filling compiles the kernels of those that lack it
+                    run(tree, ["-m", "tocsin.matching.warm"])
             rounds: dict[str, list[Round]] = {name: [] for name in trees}
             for number in range(options.rounds + 1):
                 for name, tree in trees.items():
