@@ -29,7 +29,10 @@ from benchmarks.matrix import HERE, checked_out
 from benchmarks.raw_http import load, request_of
 from benchmarks.service import NDJSON, TOKEN, latency, serving, until_ready
 
-COMMANDS = {"import tocsin, s": ["-c", "import tocsin; tocsin.Matcher"], "tocsin --help, s": ["-m", "tocsin", "--help"]}
+COMMANDS = {
+    "import tocsin, s": ["-c", "import tocsin; tocsin.Matcher"],
+    "tocsin --help, s": ["-c", "from tocsin.cli import main; main()", "--help"],
+}
 FILL = """
 import sys
 from pathlib import Path
@@ -58,7 +61,9 @@ def main() -> None:
             for name, tree in trees.items():
                 place, schema = Path(folder) / f"{name}.db", Path(folder) / f"{name}.json"
                 run(tree, ["-c", FILL, str(place), str(schema), str(options.subscriptions)])
-                if (tree / "src/tocsin/matching/warm.py").exists():  # filling compiles the kernels of those that lack it
+                if (
+                    tree / "src/tocsin/matching/warm.py"
+                ).exists():  # filling compiles the kernels of those that lack it
                     run(tree, ["-m", "tocsin.matching.warm"])
             rounds: dict[str, list[Round]] = {name: [] for name in trees}
             for number in range(options.rounds + 1):
