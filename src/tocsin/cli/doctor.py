@@ -7,7 +7,6 @@ A finding is good, missing (something that not everybody needs) or bad; what is 
 
 from __future__ import annotations
 
-import http.client
 import os
 import platform
 import socket
@@ -167,6 +166,8 @@ def _store(place: str | None) -> Iterator[Diagnosis]:
 
 def _status_at(port: int) -> str | None:
     """Return what a service of Tocsin on this port says of itself; None where something else answers, or nothing."""
+    import http.client
+
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
     with suppress(OSError, http.client.HTTPException, msgspec.MsgspecError), closing(connection):
         connection.request("GET", "/readyz")

@@ -11,13 +11,16 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import typer
 
 from tocsin.cli.console import JSON_OPTION, load_schema, print_json, read_json_lines, warn
 from tocsin.errors import BadDefinition, FileError, did_you_mean, nearest
-from tocsin.schema import Domain, EnumeratedDomain, HierarchicalDomain, NumericDomain, Schema, TypeAttribute, files
+
+if TYPE_CHECKING:
+    from tocsin.schema import Domain, Schema, TypeAttribute, files
 
 app = typer.Typer(help="Look at a schema, extend it, or propose one from sample events.", no_args_is_help=True)
 _FILE = typer.Argument(help="A .json, .toml or .xml schema file, or an example's name (auction, thesis).")
@@ -100,6 +103,7 @@ def consolidate(
     ),
 ) -> None:
     """Make one what is said twice: attributes with nearly the same name and the same domain, by aliases."""
+    from tocsin.schema import files
     from tocsin.schema.growth import consolidated
 
     old = load_schema(file)
@@ -205,6 +209,8 @@ def _pair(text: str, usage: str) -> tuple[str, str]:
 
 
 def _entry(text: str) -> TypeAttribute:
+    from tocsin.schema import TypeAttribute
+
     name, *words = text.strip().split(":")
     if unknown := set(words) - {"mandatory", "optional", "unique", "multiple"}:
         raise BadDefinition(f"{text!r}: {min(unknown)!r} is none of mandatory, optional, unique, multiple")
@@ -248,6 +254,8 @@ def render_schema(schema: Schema, format: str, event_types: Sequence[str]) -> st
 
 def _file(format: files.Format) -> Callable[[Schema, Sequence[str]], str]:
     def write(schema: Schema, _: Sequence[str]) -> str:
+        from tocsin.schema import files
+
         return files.dumps(schema, format).rstrip("\n") + "\n"
 
     return write
@@ -300,6 +308,8 @@ def _table(schema: Schema, event_types: Sequence[str]) -> str:
 
 def _values(domain: Domain) -> str:
     """Return which values a domain has, in a few words."""
+    from tocsin.schema import EnumeratedDomain, HierarchicalDomain, NumericDomain
+
     match domain:
         case EnumeratedDomain(values=values) | HierarchicalDomain(values=values):
             return ", ".join(values[:5]) + (f", … ({len(values)})" if len(values) > 5 else "")
