@@ -200,6 +200,7 @@ def test_not_ready_until_the_kernels_are_there_unless_the_definition_answers_for
     compiled, broken = threading.Event(), threading.Event()
     monkeypatch.setattr("tocsin.matching.young.MOST_YOUNG", few)
     monkeypatch.setattr("tocsin.matching.matcher.kernels_kept", lambda: False)
+    monkeypatch.setattr("tocsin.service.service.kernels_kept", lambda: False)
 
     def compile_all(*, everything: bool) -> None:
         assert not everything

@@ -22,7 +22,7 @@ import structlog
 from tocsin.broker import Broker, BrokerSettings
 from tocsin.errors import TocsinError
 from tocsin.index.jit import kernels_compiled
-from tocsin.matching.young import compiling_beside
+from tocsin.matching.young import compiling_beside, kernels_kept
 from tocsin.schema import Schema
 from tocsin.service.courier import Courier
 from tocsin.service.drafts import Backfills, Samples
@@ -70,11 +70,13 @@ class KernelsWarmed:
     """Compiles the kernels, or loads them from the cache, beside the service, which answers by the definition meanwhile."""
 
     def __init__(self) -> None:
-        self.state: Literal["compiling", "ready", "failed"] = "compiling"
+        self._kept = kernels_kept()  # they are only loaded then, which nobody needs to wait for
+        self.state: Literal["compiling", "ready", "failed"] = "ready" if self._kept else "compiling"
         self._ended = threading.Event()
 
     def start(self) -> None:
-        compiling_beside.set()
+        if not self._kept:
+            compiling_beside.set()
         threading.Thread(target=self._warm, name="tocsin-warm", daemon=True).start()
         threading.Thread(target=self._tell, name="tocsin-warm-told", daemon=True).start()
 
