@@ -78,9 +78,10 @@ def test_bucket_empties_at_the_quota_and_tells_how_long_it_takes() -> None:
 def test_heaviest_are_chosen_until_half_of_the_cost_is_gone() -> None:
     meter = CostMeter()
     meter.published(1, 1e6, matches_of([*[7] * 60, *[8] * 25, *[9] * 15], [1] * 100))
-    assert list(meter.heaviest(1, 10_000.0)) == [7]
+    assert list(meter.heaviest(1, 10_000.0, {7, 8, 9})) == [7]
+    assert list(meter.heaviest(1, 10_000.0, {8, 9})) == [8]  # what is paused already is not chosen again
     meter.published(1, 1e6, matches_of(list(range(100, 120)), [2] * 20))
-    assert len(meter.heaviest(2, 10_000.0)) == 10
+    assert len(meter.heaviest(2, 10_000.0, range(100, 120))) == 10
 
 
 def test_account_beyond_its_quota_is_slowed_then_paused_and_told(tmp_path: Path) -> None:
@@ -113,6 +114,12 @@ def test_account_beyond_its_quota_is_slowed_then_paused_and_told(tmp_path: Path)
         assert "processor time" in told[0].reason
         assert broker.why_paused(ada, heavy) == told[0].reason
         assert [one.paused for one in broker.subscriptions("ada")] == [True, False]
+        broker.publish(car(1))
+        meter._level[ada] = 250_000.0
+        broker.sweep()  # beyond it again: the next heaviest, not the one that is paused already
+        assert [one.paused for one in broker.subscriptions("ada")] == [True, True]
+        meter._level[ada] = 0.0
+        broker.resume(light, owner="ada")
         assert [one.paused for one in broker.subscriptions("bob")] == [False]
         broker.publish(car(1))
         found = {one.subscription for one in broker.notifications("ada", limit=1000).items if one.event["price"] == 1}

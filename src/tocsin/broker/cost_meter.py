@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,10 +61,6 @@ class _Tally:
         self.matches = np.bincount(place, np.concatenate([self.matches, matches]), len(ids)).astype(np.float64)
         self.subscription = ids
 
-    def take(self, other: _Tally) -> None:
-        """Add those of another."""
-        self.add(other.subscription, other.owner, other.matches)
-
 
 class CostMeter:
     """Counts what commits did. Safe to share among threads; what it costs a commit is an addition to a list."""
@@ -99,9 +95,7 @@ class CostMeter:
         determinant = nn * mm - nm * nm
         if mm == 0.0:
             return FIRST_MATCH_US
-        if (
-            determinant <= 1e-9 * nn * mm
-        ):  # always as many matches an event: an event and its matches cannot be told apart
+        if determinant <= 1e-9 * nn * mm:  # always as many matches an event: the two cannot be told apart
             return float(np.clip(mt / mm, 0.05, 1000.0))
         return float(np.clip((nn * mt - nm * nt) / determinant, 0.05, 1000.0))
 
@@ -163,24 +157,24 @@ class CostMeter:
         """Return what subscriptions, of one account or of all, have cost within the last hour, the heaviest first."""
         with self._lock:
             self._fold()
-            whole, each_us = _Tally(), self.match_us
-            for slot in self._slots:
-                whole.take(slot)
-        chosen = np.arange(len(whole.owner)) if owner is None else np.flatnonzero(whole.owner == owner)
-        order = chosen[np.argsort(-whole.matches[chosen], kind="stable")][:most]
+            each_us = self.match_us
+            parts = [(slot.subscription, slot.owner, slot.matches) for slot in self._slots]  # replaced, never changed
+        whole = _Tally()
+        for subscription, owners, matches in parts:  # without the lock, which commits wait for
+            mine = slice(None) if owner is None else owners == owner
+            whole.add(subscription[mine], owners[mine], matches[mine])
+        order = np.argsort(-whole.matches, kind="stable")[:most]
         columns = (whole.subscription[order], whole.owner[order], whole.matches[order])
         return [
             SubscriptionCost(subscription, whose, round(matches), matches * each_us)
             for subscription, whose, matches in zip(*(column.tolist() for column in columns), strict=True)
         ]
 
-    def heaviest(self, owner: int, seconds_per_hour: float) -> Mapping[int, float]:
-        """Return the subscriptions of an account to pause, with what they cost, so that the rest fits what it may cost."""
-        found = self.costs(owner)
+    def heaviest(self, owner: int, seconds_per_hour: float, live: Collection[int]) -> Mapping[int, float]:
+        """Return which of an account's live subscriptions to pause, with what they cost, so that the rest fits its quota."""
+        found = [one for one in self.costs(owner) if one.subscription in live]
         rest, chosen = sum(one.processor_us for one in found), dict[int, float]()
-        fits = min(
-            seconds_per_hour * 1e6, rest / 2
-        )  # what was begun an hour ago, or a minute: at least half of it goes
+        fits = min(seconds_per_hour * 1e6, rest / 2)  # at least half of it goes, however short a time it was measured
         for one in found:
             if chosen and rest <= fits:
                 break

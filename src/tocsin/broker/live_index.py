@@ -87,6 +87,10 @@ class LiveLeases:
         """Return how many live subscriptions an owner has."""
         return self._live_of[owner]
 
+    def ids_of(self, owner: int) -> set[int]:
+        """Return the live subscriptions of an owner."""
+        return set(self.ids[(self._owner == owner) & (self._deleted == NEVER)].tolist())
+
     @property
     def ids(self) -> Longs:
         return self._columns[0, : self._size]

@@ -120,7 +120,9 @@ class Sweeper:
                         _call(callback, notice)
 
     def _pause_heaviest(self, owner: int, granted: float) -> list[PauseNotice]:
-        costs, notices = self._core.meter.heaviest(owner, granted), list[PauseNotice]()
+        with self._core.lock:
+            live_now = self._core.live.leases.ids_of(owner)
+        costs, notices = self._core.meter.heaviest(owner, granted, live_now), list[PauseNotice]()
         chosen = list(costs)
         for start in range(0, len(chosen), _PAUSED_AT_A_TIME):
             with self._core.commit() as commit:
